@@ -1,0 +1,1 @@
+//! Hub ids to local files.

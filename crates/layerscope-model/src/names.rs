@@ -1,0 +1,98 @@
+//! What a family calls its tensors.
+
+use std::fmt;
+
+/// A module of the canonical model. Names of modules end where `.weight` and `.bias` begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)] // the names say it
+pub enum Slot {
+    TokenEmbedding,
+    PositionEmbedding,
+    TypeEmbedding,
+    EmbeddingNorm,
+    EmbeddingProjection,
+    RelativeBias,
+    AttentionInNorm,
+    AttentionOutNorm,
+    AfterAttentionNorm,
+    FeedForwardInNorm,
+    FeedForwardOutNorm,
+    AfterFeedForwardNorm,
+    Query,
+    Key,
+    Value,
+    QueryKeyValue,
+    QueryNorm,
+    KeyNorm,
+    AttentionOutput,
+    Gate,
+    Up,
+    GateUp,
+    Down,
+    FinalNorm,
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, out)
+    }
+}
+
+/// How a family stores the weight of a linear layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinearLayout {
+    /// `[outputs, inputs]`.
+    OutIn,
+    /// `[inputs, outputs]`.
+    InOut,
+}
+
+/// A family's tensor names.
+#[derive(Debug)]
+pub struct Names {
+    /// What may stand before every name: one per class that saved the checkpoint, the bare model's is `""`.
+    pub prefixes: &'static [&'static str],
+    /// The module of each slot; `{}` is the block's number.
+    pub modules: &'static [(Slot, &'static str)],
+    /// Tensors knowingly left unread (heads, buffers), with `*` for anything.
+    pub ignored: &'static [&'static str],
+    /// How weights of linear layers lie.
+    pub linear_layout: LinearLayout,
+}
+
+impl Names {
+    /// The module that fills a slot, for block `block` where the slot is per block.
+    pub fn module(&self, slot: Slot, block: usize) -> Option<String> {
+        let (_, template) = self.modules.iter().find(|(candidate, _)| *candidate == slot)?;
+        Some(template.replace("{}", &block.to_string()))
+    }
+
+    /// Whether a tensor, named without its prefix, is knowingly ignored.
+    pub fn ignores(&self, name: &str) -> bool {
+        self.ignored.iter().any(|pattern| matches(pattern, name))
+    }
+}
+
+/// Glob match with `*` only.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((head, tail)) => match name.strip_prefix(head) {
+            None => false,
+            Some(rest) => (0..=rest.len()).filter(|&at| rest.is_char_boundary(at)).any(|at| matches(tail, &rest[at..])),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn globs_match_whole_names() {
+        assert!(matches("h.*.attn.bias", "h.11.attn.bias"));
+        assert!(matches("cls.*", "cls.predictions.bias"));
+        assert!(!matches("h.*.attn.bias", "h.11.attn.c_attn.bias"));
+        assert!(!matches("pooler", "pooler.dense.weight"));
+    }
+}
