@@ -58,7 +58,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// Working memory for one worker; it grows to what the operations need and stays.
     fn scratch(&self) -> Self::Scratch;
 
-    /// `out[r] = scale * sum over tables of table[indices[r]]`.
+    /// `out[r] = scale * first[r] + the others[r]`, each `table[indices[r]]`.
     fn gather_add(&self, sources: &[Gather<Self::Table, Self::Indices>], rows: usize, scale: f32, out: &mut Self::Buffer);
     /// `x += y` over `len` floats.
     fn add(&self, x: &mut Self::Buffer, y: &Self::Buffer, len: usize);

@@ -306,7 +306,13 @@ impl ConfigReader {
 
     /// The keys nobody read: warned about, since they may change the computation.
     pub fn unknown(&self) -> Vec<String> {
-        let known = |key: &String| self.read.contains(key) || HARMLESS.contains(&key.as_str()) || key.ends_with("_dropout") || key.ends_with("_pdrop") || key.ends_with("dropout_prob");
+        let known = |key: &String| {
+            self.read.contains(key)
+                || HARMLESS.contains(&key.as_str())
+                || key.ends_with("_dropout")
+                || key.ends_with("_pdrop")
+                || key.ends_with("dropout_prob")
+        };
         self.keys.keys().filter(|key| !known(key)).cloned().collect()
     }
 

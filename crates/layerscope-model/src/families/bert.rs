@@ -9,7 +9,15 @@ pub(super) const FAMILY: Family = Family { model_types: &["bert"], examples: "be
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.only("position_embedding_type", "absolute");
-    config.harmless(&["classifier_dropout", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type", "directionality"]);
+    config.harmless(&[
+        "classifier_dropout",
+        "pooler_fc_size",
+        "pooler_num_attention_heads",
+        "pooler_num_fc_layers",
+        "pooler_size_per_head",
+        "pooler_type",
+        "directionality",
+    ]);
     let width = config.count("hidden_size");
     let heads = config.count("num_attention_heads");
     let head_dim = config.divide(("hidden_size", width), ("num_attention_heads", heads));

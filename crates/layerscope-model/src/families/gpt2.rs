@@ -3,13 +3,23 @@
 use super::Family;
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
-use crate::spec::{AttentionSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, LearnedPositions, ModelSpec, NormSpec, QkvStorage, Residual};
+use crate::spec::{
+    AttentionSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, LearnedPositions, ModelSpec, NormSpec, QkvStorage, Residual,
+};
 
 pub(super) const FAMILY: Family = Family { model_types: &["gpt2"], examples: "gpt2, gpt2-medium, distilgpt2", spec, names: &NAMES };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.only("scale_attn_by_inverse_layer_idx", false);
-    config.harmless(&["n_ctx", "reorder_and_upcast_attn", "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"]);
+    config.harmless(&[
+        "n_ctx",
+        "reorder_and_upcast_attn",
+        "summary_activation",
+        "summary_first_dropout",
+        "summary_proj_to_labels",
+        "summary_type",
+        "summary_use_proj",
+    ]);
     let width = config.count("n_embd");
     let heads = config.count("n_head");
     let head_dim = config.divide(("n_embd", width), ("n_head", heads));
@@ -24,7 +34,10 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         residual: Residual::Sequential,
         norms: BlockNorms::pre(norm),
         attention,
-        feed_forward: FeedForwardSpec::plain(config.count_or("n_inner", 4 * width), config.activation_or("activation_function", "gelu_new")),
+        feed_forward: FeedForwardSpec::plain(
+            config.count_or("n_inner", 4 * width),
+            config.activation_or("activation_function", "gelu_new"),
+        ),
     };
     ModelSpec {
         vocabulary: config.count("vocab_size"),

@@ -1,0 +1,138 @@
+//! Softmax attention, one sequence and one head at a time: nothing outside a sequence can touch its result.
+
+use super::gemm::{self, Epilogue, Part, Rows};
+use super::isa::{Isa, for_each_isa};
+use super::panels::{PANEL, Panels};
+use super::{lanes, math};
+use crate::{AttentionShape, PositionBias};
+
+/// Queries whose scores are held at once.
+const QUERY_BLOCK: usize = 96;
+
+/// Working memory of attention: one head's keys and values in panels, and a block of scores.
+#[derive(Default)]
+pub struct AttentionScratch {
+    keys: Panels,
+    values: Panels,
+    scores: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+/// Attention over packed rows of `[queries | keys | values]`.
+pub fn attention(
+    isa: Isa,
+    scratch: &mut AttentionScratch,
+    packed: &mut Vec<f32>,
+    qkv: &[f32],
+    offsets: &[u32],
+    shape: &AttentionShape,
+    out: &mut [f32],
+) {
+    for bounds in offsets.windows(2) {
+        let (start, end) = (bounds[0] as usize, bounds[1] as usize);
+        let qkv = &qkv[start * shape.qkv_width()..end * shape.qkv_width()];
+        let width = shape.heads * shape.head_dim;
+        sequence(isa, scratch, packed, qkv, shape, &mut out[start * width..end * width]);
+    }
+}
+
+fn sequence(isa: Isa, scratch: &mut AttentionScratch, packed: &mut Vec<f32>, qkv: &[f32], shape: &AttentionShape, out: &mut [f32]) {
+    let (heads, kv_heads, head_dim) = (shape.heads, shape.kv_heads, shape.head_dim);
+    let (stride, out_stride) = (shape.qkv_width(), heads * head_dim);
+    let length = qkv.len() / stride;
+    let AttentionScratch { keys, values, scores, bias } = scratch;
+    for kv_head in 0..kv_heads {
+        keys.fill_from_rows(&qkv[(heads + kv_head) * head_dim..], stride, length, head_dim);
+        values.fill_from_columns(&qkv[(heads + kv_heads + kv_head) * head_dim..], stride, length, head_dim);
+        for head in kv_head * heads / kv_heads..(kv_head + 1) * heads / kv_heads {
+            fill_bias(shape, head, length, bias);
+            for first in (0..length).step_by(QUERY_BLOCK) {
+                let count = QUERY_BLOCK.min(length - first);
+                let seen = shape.visible(first, length).start..shape.visible(first + count - 1, length).end;
+                let panels = seen.start / PANEL..seen.end.div_ceil(PANEL);
+                let key0 = panels.start * PANEL;
+                let columns = length.min(panels.end * PANEL) - key0;
+
+                scores.resize(scores.len().max(count * columns), 0.0);
+                let scores = &mut scores[..count * columns];
+                let queries = Rows { data: &qkv[first * stride + head * head_dim..], stride, count };
+                let part = Part { inner: 0..head_dim, panels };
+                gemm::multiply(isa, queries, keys, &part, scores, columns, Epilogue::default(), packed);
+
+                softmax(isa, scores, Block { first, key0, columns, length }, shape, bias);
+
+                let weights = Rows { data: scores, stride: columns, count };
+                let part = Part { inner: key0..key0 + columns, panels: 0..values.count() };
+                let target = &mut out[first * out_stride + head * head_dim..];
+                gemm::multiply(isa, weights, values, &part, target, out_stride, Epilogue::default(), packed);
+            }
+        }
+    }
+}
+
+/// Lays out the head's bias so that one query's is a contiguous run: by key position for ALiBi (`length` values), by
+/// distance otherwise (`2 length - 1` values, distance 0 in the middle).
+fn fill_bias(shape: &AttentionShape, head: usize, length: usize, bias: &mut Vec<f32>) {
+    bias.clear();
+    match &shape.bias {
+        None => {}
+        Some(PositionBias::Alibi { slopes, rounded_to_bf16, scale }) => {
+            let slope = slopes[head];
+            bias.extend((0..length).map(|key| {
+                let value = match rounded_to_bf16 {
+                    true => to_bf16(to_bf16(slope) * to_bf16(key as f32)),
+                    false => slope * key as f32,
+                };
+                value * scale
+            }));
+        }
+        Some(PositionBias::Relative { values, reach }) => {
+            let row = &values[head * (2 * reach + 1)..][..2 * reach + 1];
+            let last = length as isize - 1;
+            bias.extend(
+                (-last..=last).map(|distance| row[(distance.clamp(-(*reach as isize), *reach as isize) + *reach as isize) as usize]),
+            );
+        }
+    }
+}
+
+/// Rounds to the nearest bfloat16, ties to even.
+fn to_bf16(x: f32) -> f32 {
+    let bits = x.to_bits();
+    f32::from_bits((bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff_0000)
+}
+
+/// Which scores a block holds: queries from `first`, keys from `key0`.
+#[derive(Clone, Copy)]
+struct Block {
+    first: usize,
+    key0: usize,
+    columns: usize,
+    length: usize,
+}
+
+for_each_isa! {
+    /// Scores to weights, in place; what a query may not see becomes 0.
+    fn softmax = softmax_body; (scores: &mut [f32], block: Block, shape: &AttentionShape, bias: &[f32])
+}
+
+#[inline(always)]
+fn softmax_body(scores: &mut [f32], block: Block, shape: &AttentionShape, bias: &[f32]) {
+    let by_key = matches!(shape.bias, Some(PositionBias::Alibi { .. }));
+    for (i, row) in scores.chunks_exact_mut(block.columns).enumerate() {
+        let query = block.first + i;
+        let visible = shape.visible(query, block.length);
+        row[..visible.start - block.key0].fill(0.0);
+        row[visible.end - block.key0..].fill(0.0);
+        let row = &mut row[visible.start - block.key0..visible.end - block.key0];
+        row.iter_mut().for_each(|score| *score *= shape.scale);
+        if !bias.is_empty() {
+            let from = if by_key { visible.start } else { block.length - 1 - query + visible.start };
+            row.iter_mut().zip(&bias[from..]).for_each(|(score, bias)| *score += bias);
+        }
+        let largest = lanes::max(row);
+        row.iter_mut().for_each(|score| *score = math::exp(*score - largest));
+        let factor = 1.0 / lanes::sum(row, |weight| weight);
+        row.iter_mut().for_each(|weight| *weight *= factor);
+    }
+}

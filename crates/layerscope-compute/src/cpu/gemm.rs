@@ -1,0 +1,229 @@
+//! `C = A B` with B in panels, and what is done to a tile of C while it is still in the cache.
+//!
+//! Every element of C is one chain of fused multiply-adds in the order of `k`, cut every [`K_BLOCK`]: its bits depend neither
+//! on how many other rows are computed with it nor on the instruction set. Crates that choose their blocking by the number
+//! of rows cannot promise that; `benches/` compares their speed.
+
+use super::isa::Isa;
+use super::kernels::{Kernel, Portable};
+use super::math;
+use super::panels::{PANEL, Panels};
+use crate::Activation;
+use std::ops::Range;
+
+/// Inner indices accumulated in registers: a panel block of 32 KiB stays in the first-level cache.
+const K_BLOCK: usize = 256;
+/// Rows packed together: a block of A stays in the second-level cache.
+const M_BLOCK: usize = 240;
+/// Most rows of any kernel's tile.
+const MAX_TILE: usize = 12;
+
+/// A left-hand side: rows of `stride` floats.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    /// The first row's first float in use, and everything after.
+    pub data: &'a [f32],
+    /// Floats from one row to the next.
+    pub stride: usize,
+    /// Number of rows.
+    pub count: usize,
+}
+
+/// What is done to the finished sums.
+#[derive(Clone, Copy, Default)]
+pub struct Epilogue<'a> {
+    /// Added to each column.
+    pub bias: Option<&'a [f32]>,
+    /// Applied last.
+    pub activation: Option<Activation>,
+}
+
+/// The part of B that takes part: inner indices and panels.
+#[derive(Clone)]
+pub struct Part {
+    /// Inner indices of B; column `l` of A meets inner index `inner.start + l`.
+    pub inner: Range<usize>,
+    /// Panels of B; the first column of C is the first column of the first panel.
+    pub panels: Range<usize>,
+}
+
+impl Part {
+    /// All of B.
+    pub fn all(b: &Panels) -> Part {
+        Part { inner: 0..b.k, panels: 0..b.count() }
+    }
+}
+
+/// Multiplies rows by panels into rows of `c_stride` floats. `packed` is working memory.
+#[allow(clippy::too_many_arguments)] // the eight things a product consists of
+pub fn multiply(isa: Isa, a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: usize, epilogue: Epilogue, packed: &mut Vec<f32>) {
+    let columns = b.n.min(part.panels.end * PANEL) - part.panels.start * PANEL;
+    assert!(part.panels.end <= b.count() && part.inner.end <= b.k);
+    assert!(a.count == 0 || a.data.len() >= (a.count - 1) * a.stride + part.inner.len());
+    assert!(a.count == 0 || c.len() >= (a.count - 1) * c_stride + columns);
+    assert!(c_stride >= columns && epilogue.bias.is_none_or(|bias| bias.len() >= columns));
+    packed.resize(M_BLOCK * K_BLOCK, 0.0);
+    match isa {
+        // SAFETY: detected at run time.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => unsafe { multiply_avx512(a, b, part, c, c_stride, epilogue, packed) },
+        // SAFETY: detected at run time.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => unsafe { multiply_avx2(a, b, part, c, c_stride, epilogue, packed) },
+        Isa::Portable => blocks::<Portable>(a, b, part, c, c_stride, epilogue, packed),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+fn multiply_avx512(a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: usize, epilogue: Epilogue, packed: &mut [f32]) {
+    blocks::<super::kernels::Avx512>(a, b, part, c, c_stride, epilogue, packed);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn multiply_avx2(a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: usize, epilogue: Epilogue, packed: &mut [f32]) {
+    blocks::<super::kernels::Avx2>(a, b, part, c, c_stride, epilogue, packed);
+}
+
+/// The loops around the kernel: blocks of rows, blocks of `k`, panels, tiles.
+#[inline(always)]
+fn blocks<K: Kernel>(a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: usize, epilogue: Epilogue, packed: &mut [f32]) {
+    const { assert!(K::TILE <= MAX_TILE) };
+    let columns = b.n.min(part.panels.end * PANEL) - part.panels.start * PANEL;
+    let inner = part.inner.len();
+    for row0 in (0..a.count).step_by(M_BLOCK) {
+        let rows = M_BLOCK.min(a.count - row0);
+        // Tiles of nearly equal height: no tile of one row after tiles of twelve.
+        let tile = rows.div_ceil(rows.div_ceil(K::TILE));
+        for k0 in (0..inner).step_by(K_BLOCK) {
+            let depth = K_BLOCK.min(inner - k0);
+            let (first, last) = (k0 == 0, k0 + depth == inner);
+            pack_rows(Rows { data: &a.data[row0 * a.stride + k0..], stride: a.stride, count: rows }, depth, tile, packed);
+            for (j0, panel) in (0..columns).step_by(PANEL).zip(part.panels.clone()) {
+                let width = PANEL.min(columns - j0);
+                let b_block = &b.panel(panel, part.inner.start + k0)[..depth * PANEL];
+                for i0 in (0..rows).step_by(tile) {
+                    let height = tile.min(rows - i0);
+                    let a_block = &packed[i0 * depth..][..height * depth];
+                    let at = (row0 + i0) * c_stride + j0;
+                    if width == PANEL {
+                        let target = &mut c[at..];
+                        // SAFETY: `target` holds `height` rows of PANEL columns at `c_stride` (asserted by `multiply`).
+                        unsafe { K::tile(height, depth, a_block.as_ptr(), b_block.as_ptr(), target.as_mut_ptr(), c_stride, !first) };
+                    } else {
+                        edge_tile::<K>(height, depth, a_block, b_block, &mut c[at..], c_stride, width, !first);
+                    }
+                    if last {
+                        finish(&mut c[at..], c_stride, height, width, j0, epilogue);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A tile that is narrower than a panel goes through a full one.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+fn edge_tile<K: Kernel>(height: usize, depth: usize, a: &[f32], b: &[f32], c: &mut [f32], c_stride: usize, width: usize, accumulate: bool) {
+    let mut full = [0.0; MAX_TILE * PANEL];
+    // SAFETY: `full` holds MAX_TILE rows of PANEL columns.
+    unsafe { K::tile(height, depth, a.as_ptr(), b.as_ptr(), full.as_mut_ptr(), PANEL, false) };
+    for (i, line) in full.chunks_exact(PANEL).take(height).enumerate() {
+        let target = &mut c[i * c_stride..][..width];
+        for (value, sum) in target.iter_mut().zip(line) {
+            *value = if accumulate { *value + sum } else { *sum };
+        }
+    }
+}
+
+/// Bias and activation of one tile.
+#[inline(always)]
+fn finish(c: &mut [f32], c_stride: usize, height: usize, width: usize, j0: usize, epilogue: Epilogue) {
+    if epilogue.bias.is_none() && epilogue.activation.is_none() {
+        return;
+    }
+    for i in 0..height {
+        let row = &mut c[i * c_stride..][..width];
+        if let Some(bias) = epilogue.bias {
+            row.iter_mut().zip(&bias[j0..]).for_each(|(value, bias)| *value += bias);
+        }
+        if let Some(activation) = epilogue.activation {
+            // A full panel has a constant length, which the compiler vectorizes without a remainder.
+            match <&mut [f32; PANEL]>::try_from(&mut *row) {
+                Ok(full) => math::activate(activation, full),
+                Err(_) => math::activate(activation, row),
+            }
+        }
+    }
+}
+
+/// Interleaves rows tile by tile: `packed[tile][l][row]`.
+#[inline(always)]
+fn pack_rows(a: Rows, depth: usize, tile: usize, packed: &mut [f32]) {
+    for i0 in (0..a.count).step_by(tile) {
+        let height = tile.min(a.count - i0);
+        let block = &mut packed[i0 * depth..][..height * depth];
+        for i in 0..height {
+            let row = &a.data[(i0 + i) * a.stride..][..depth];
+            for (slot, value) in block[i..].iter_mut().step_by(height).zip(row) {
+                *slot = *value;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(seed: u32, len: usize) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(2_654_435_761).max(1);
+        (0..len)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 17;
+                state ^= state << 5;
+                state as f32 / u32::MAX as f32 - 0.5
+            })
+            .collect()
+    }
+
+    fn product(isa: Isa, m: usize, k: usize, n: usize, a: &[f32], w: &[f32]) -> Vec<f32> {
+        let mut c = vec![f32::NAN; m * n];
+        let b = Panels::from_rows(w, n, k);
+        multiply(isa, Rows { data: a, stride: k, count: m }, &b, &Part::all(&b), &mut c, n, Epilogue::default(), &mut Vec::new());
+        c
+    }
+
+    #[test]
+    fn agrees_with_the_definition() {
+        for (m, k, n) in [(1, 1, 1), (13, 7, 33), (25, 300, 64), (250, 40, 31), (3, 600, 100)] {
+            let (a, w) = (numbers(1, m * k), numbers(2, n * k));
+            let c = product(Isa::detect(), m, k, n, &a, &w);
+            for i in 0..m {
+                for j in 0..n {
+                    let exact: f64 = (0..k).map(|l| a[i * k + l] as f64 * w[j * k + l] as f64).sum();
+                    assert!((c[i * n + j] as f64 - exact).abs() < 1e-5, "{m}x{k}x{n} at {i},{j}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bits_depend_neither_on_the_number_of_rows_nor_on_the_instruction_set() {
+        for (k, n) in [(16, 16), (37, 50), (384, 96), (1100, 40)] {
+            let (a, w) = (numbers(3, 260 * k), numbers(4, n * k));
+            let whole = product(Isa::Portable, 260, k, n, &a, &w);
+            for isa in Isa::available() {
+                for m in [1, 2, 5, 12, 13, 25, 240, 259] {
+                    for offset in [0, 1] {
+                        let c = product(isa, m, k, n, &a[offset * k..], &w);
+                        assert!(c.iter().zip(&whole[offset * n..]).all(|(x, y)| x.to_bits() == y.to_bits()), "{isa:?} m={m} k={k} n={n}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Instruction sets, and running one body of code compiled for each of them.
+//!
+//! Bodies are written with explicit `mul_add` and fixed lane counts, so that every instruction set gives the same bits; only
+//! the speed differs. (Without hardware fused multiply-add the portable version is correct but slow.)
+
+/// The instruction set that the kernels use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// AVX-512 (F, BW, DQ, VL).
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    /// AVX2 with FMA.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// Whatever the compiler's baseline is.
+    Portable,
+}
+
+impl Isa {
+    /// The best one this machine has.
+    pub fn detect() -> Isa {
+        Isa::available()[0]
+    }
+
+    /// All that this machine has, best first.
+    pub fn available() -> Vec<Isa> {
+        let mut found = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            let fma = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            if fma
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+            {
+                found.push(Isa::Avx512);
+            }
+            if fma {
+                found.push(Isa::Avx2);
+            }
+        }
+        found.push(Isa::Portable);
+        found
+    }
+}
+
+/// Defines `fn $name(isa, args)` that runs the `#[inline(always)]` function `$body` compiled for the given instruction set.
+macro_rules! for_each_isa {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident = $body:path; ($($arg:ident: $type:ty),* $(,)?)) => {
+        $(#[$doc])*
+        #[allow(clippy::too_many_arguments)]
+        $vis fn $name(isa: crate::cpu::isa::Isa, $($arg: $type),*) {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            #[allow(clippy::too_many_arguments)]
+            fn avx512($($arg: $type),*) {
+                $body($($arg),*)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            #[allow(clippy::too_many_arguments)]
+            fn avx2($($arg: $type),*) {
+                $body($($arg),*)
+            }
+            match isa {
+                // SAFETY: `Isa` values other than Portable come from run-time detection.
+                #[cfg(target_arch = "x86_64")]
+                crate::cpu::isa::Isa::Avx512 => unsafe { avx512($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                crate::cpu::isa::Isa::Avx2 => unsafe { avx2($($arg),*) },
+                crate::cpu::isa::Isa::Portable => $body($($arg),*),
+            }
+        }
+    };
+}
+pub(crate) use for_each_isa;

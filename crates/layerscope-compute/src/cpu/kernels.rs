@@ -1,0 +1,149 @@
+//! The innermost loop of the product: one tile of C, all in registers.
+
+use super::panels::PANEL;
+
+/// One way to compute a tile.
+pub trait Kernel {
+    /// Most rows of a tile.
+    const TILE: usize;
+
+    /// `c[height, PANEL] (+)= a b` for `a` packed as `[depth][height]`, `b` as `[depth][PANEL]`, rows of `c` at `stride`.
+    ///
+    /// # Safety
+    /// The pointers must be valid for those extents, `height <= TILE`, and the instruction set present.
+    unsafe fn tile(height: usize, depth: usize, a: *const f32, b: *const f32, c: *mut f32, stride: usize, accumulate: bool);
+}
+
+/// Calls `$tile::<H>` with the constant `H` equal to the run-time height.
+macro_rules! with_height {
+    ($height:expr, $tile:ident, $args:tt; $($h:literal)*) => {
+        match $height {
+            $($h => with_height!(@call $tile, $h, $args),)*
+            _ => unreachable!("tile height"),
+        }
+    };
+    // SAFETY: forwarded from the caller of `Kernel::tile`.
+    (@call $tile:ident, $h:literal, ($($arg:expr),*)) => { unsafe { $tile::<$h>($($arg),*) } };
+}
+
+/// Plain Rust; vectorizes wherever the target has vectors.
+pub struct Portable;
+
+impl Kernel for Portable {
+    const TILE: usize = 4;
+
+    #[inline(always)]
+    unsafe fn tile(height: usize, depth: usize, a: *const f32, b: *const f32, c: *mut f32, stride: usize, accumulate: bool) {
+        // SAFETY: the caller vouches for the extents.
+        let (a, b) = unsafe { (std::slice::from_raw_parts(a, height * depth), std::slice::from_raw_parts(b, depth * PANEL)) };
+        let mut sums = [[0.0f32; PANEL]; Self::TILE];
+        for (column, line) in a.chunks_exact(height).zip(b.chunks_exact(PANEL)) {
+            for (sum, &x) in sums.iter_mut().zip(column) {
+                for j in 0..PANEL {
+                    sum[j] = x.mul_add(line[j], sum[j]);
+                }
+            }
+        }
+        for (i, sum) in sums.iter().take(height).enumerate() {
+            // SAFETY: the caller vouches for `height` rows of PANEL floats at `stride`.
+            let row = unsafe { std::slice::from_raw_parts_mut(c.add(i * stride), PANEL) };
+            for j in 0..PANEL {
+                row[j] = if accumulate { row[j] + sum[j] } else { sum[j] };
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub use x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Kernel, PANEL};
+    use std::arch::x86_64::*;
+
+    /// Twelve rows of two 16-float vectors: 24 accumulators.
+    pub struct Avx512;
+
+    impl Kernel for Avx512 {
+        const TILE: usize = 12;
+
+        #[inline(always)]
+        unsafe fn tile(height: usize, depth: usize, a: *const f32, b: *const f32, c: *mut f32, stride: usize, accumulate: bool) {
+            with_height!(height, avx512_tile, (depth, a, b, c, stride, accumulate); 1 2 3 4 5 6 7 8 9 10 11 12)
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn avx512_tile<const H: usize>(depth: usize, a: *const f32, b: *const f32, c: *mut f32, stride: usize, accumulate: bool) {
+        // SAFETY: the caller vouches for the extents; prefetches may point anywhere.
+        unsafe {
+            for i in 0..H {
+                _mm_prefetch::<_MM_HINT_T0>(c.add(i * stride).cast());
+                _mm_prefetch::<_MM_HINT_T0>(c.add(i * stride + 16).cast());
+            }
+            let mut sums = [[_mm512_setzero_ps(); 2]; H];
+            let (mut a, mut b) = (a, b);
+            for _ in 0..depth {
+                let (left, right) = (_mm512_load_ps(b), _mm512_load_ps(b.add(16)));
+                _mm_prefetch::<_MM_HINT_T0>(a.wrapping_add(16 * H).cast());
+                for i in 0..H {
+                    let x = _mm512_set1_ps(*a.add(i));
+                    sums[i][0] = _mm512_fmadd_ps(x, left, sums[i][0]);
+                    sums[i][1] = _mm512_fmadd_ps(x, right, sums[i][1]);
+                }
+                a = a.add(H);
+                b = b.add(PANEL);
+            }
+            for (i, sum) in sums.iter().enumerate() {
+                let row = c.add(i * stride);
+                for (half, &sum) in sum.iter().enumerate() {
+                    let target = row.add(16 * half);
+                    _mm512_storeu_ps(target, if accumulate { _mm512_add_ps(_mm512_loadu_ps(target), sum) } else { sum });
+                }
+            }
+        }
+    }
+
+    /// Six rows of two 8-float vectors, once for each half of the panel.
+    pub struct Avx2;
+
+    impl Kernel for Avx2 {
+        const TILE: usize = 6;
+
+        #[inline(always)]
+        unsafe fn tile(height: usize, depth: usize, a: *const f32, b: *const f32, c: *mut f32, stride: usize, accumulate: bool) {
+            for half in [0, PANEL / 2] {
+                with_height!(height, avx2_tile, (depth, a, b.add(half), c.add(half), stride, accumulate); 1 2 3 4 5 6)
+            }
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn avx2_tile<const H: usize>(depth: usize, a: *const f32, b: *const f32, c: *mut f32, stride: usize, accumulate: bool) {
+        // SAFETY: the caller vouches for the extents.
+        unsafe {
+            let mut sums = [[_mm256_setzero_ps(); 2]; H];
+            let (mut a, mut b) = (a, b);
+            for _ in 0..depth {
+                let (left, right) = (_mm256_load_ps(b), _mm256_load_ps(b.add(8)));
+                for i in 0..H {
+                    let x = _mm256_set1_ps(*a.add(i));
+                    sums[i][0] = _mm256_fmadd_ps(x, left, sums[i][0]);
+                    sums[i][1] = _mm256_fmadd_ps(x, right, sums[i][1]);
+                }
+                a = a.add(H);
+                b = b.add(PANEL);
+            }
+            for (i, sum) in sums.iter().enumerate() {
+                let row = c.add(i * stride);
+                for (half, &sum) in sum.iter().enumerate() {
+                    let target = row.add(8 * half);
+                    _mm256_storeu_ps(target, if accumulate { _mm256_add_ps(_mm256_loadu_ps(target), sum) } else { sum });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The right-hand side of a product, laid out once for the kernels: panels of [`PANEL`] columns, each contiguous in `k`.
+
+/// Columns of a panel: two vectors of 16.
+pub const PANEL: usize = 32;
+
+/// 64 bytes, so that panels start on cache lines.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([f32; 16]);
+
+/// A matrix `[k, n]` in panels; columns beyond `n` are zero.
+#[derive(Default)]
+pub struct Panels {
+    /// Inner dimension.
+    pub k: usize,
+    /// Columns in use.
+    pub n: usize,
+    lines: Vec<Line>,
+}
+
+impl Panels {
+    /// From a weight stored as `[n, k]`: the transpose of the product's right-hand side.
+    pub fn from_rows(weight: &[f32], n: usize, k: usize) -> Panels {
+        let mut panels = Panels::default();
+        panels.fill_from_rows(weight, k, n, k);
+        panels
+    }
+
+    /// Panels in use.
+    pub fn count(&self) -> usize {
+        self.n.div_ceil(PANEL)
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.lines.capacity() * size_of::<Line>()
+    }
+
+    /// Refills with column `j` = `rows[j * stride..][..k]`, reusing the memory.
+    #[inline(always)]
+    pub fn fill_from_rows(&mut self, rows: &[f32], stride: usize, n: usize, k: usize) {
+        self.resize(k, n);
+        let data = self.data_mut();
+        for (j0, panel) in (0..n).step_by(PANEL).zip(data.chunks_exact_mut(PANEL * k)) {
+            let used = PANEL.min(n - j0);
+            // Sixteen at a time keeps both the reads and the writes within a few cache lines.
+            for l0 in (0..k).step_by(16) {
+                let l1 = (l0 + 16).min(k);
+                for j in 0..used {
+                    let row = &rows[(j0 + j) * stride..][..k];
+                    for l in l0..l1 {
+                        panel[l * PANEL + j] = row[l];
+                    }
+                }
+            }
+            if used < PANEL {
+                panel.chunks_exact_mut(PANEL).for_each(|line| line[used..].fill(0.0));
+            }
+        }
+    }
+
+    /// Refills with row `l` = `rows[l * stride..][..n]`, reusing the memory.
+    #[inline(always)]
+    pub fn fill_from_columns(&mut self, rows: &[f32], stride: usize, k: usize, n: usize) {
+        self.resize(k, n);
+        let data = self.data_mut();
+        for (j0, panel) in (0..n).step_by(PANEL).zip(data.chunks_exact_mut(PANEL * k)) {
+            let used = PANEL.min(n - j0);
+            for (l, line) in panel.chunks_exact_mut(PANEL).enumerate() {
+                line[..used].copy_from_slice(&rows[l * stride + j0..][..used]);
+                line[used..].fill(0.0);
+            }
+        }
+    }
+
+    /// Panel `j` from inner index `l` on.
+    #[inline(always)]
+    pub fn panel(&self, j: usize, l: usize) -> &[f32] {
+        &self.data()[j * PANEL * self.k + l * PANEL..(j + 1) * PANEL * self.k]
+    }
+
+    fn resize(&mut self, k: usize, n: usize) {
+        (self.k, self.n) = (k, n);
+        self.lines.resize(n.div_ceil(PANEL) * k * (PANEL / 16), Line([0.0; 16]));
+    }
+
+    #[inline(always)]
+    fn data(&self) -> &[f32] {
+        // SAFETY: a Line is exactly 16 floats without padding.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.lines.len() * 16) }
+    }
+
+    #[inline(always)]
+    fn data_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.lines.len() * 16) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_fillings_agree_and_pad_with_zeros() {
+        let (k, n) = (37, 41);
+        let by_rows: Vec<f32> = (0..n * k).map(|i| i as f32 + 1.0).collect();
+        let by_columns: Vec<f32> = (0..k * n).map(|i| by_rows[(i % n) * k + i / n]).collect();
+        let (mut a, mut b) = (Panels::default(), Panels::default());
+        a.fill_from_rows(&vec![9.0; 64 * 64], 64, 64, 64); // leftovers of a larger use must not show
+        a.fill_from_rows(&by_rows, k, n, k);
+        b.fill_from_columns(&by_columns, n, k, n);
+        assert_eq!(a.data(), b.data());
+        assert_eq!(a.panel(1, 36)[..9], by_rows[32 * k..].chunks(k).map(|row| row[36]).collect::<Vec<_>>()[..]);
+        assert!(a.panel(1, 0).chunks(PANEL).all(|line| line[9..].iter().all(|&x| x == 0.0)));
+    }
+}
