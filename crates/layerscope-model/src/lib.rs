@@ -1,11 +1,27 @@
 //! Checkpoints in, hidden states at every layer out. Knows no corpus and no statistics.
 
+mod attention;
+mod batch;
+mod block;
 pub mod checkpoint;
 pub mod config;
+mod embedding;
 mod error;
 pub mod families;
+mod feed_forward;
 pub mod hub;
+mod model;
 pub mod names;
+mod point;
+mod position;
+mod requirements;
 pub mod spec;
+mod transformer;
+mod weights;
 
+pub use batch::Batch;
 pub use error::{Error, Result};
+pub use model::Model;
+pub use point::{Blind, Observer, Point};
+pub use requirements::{Part, Place, TensorPlan};
+pub use transformer::{Transformer, Workspace, workspace_bytes};

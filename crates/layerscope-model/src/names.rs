@@ -61,10 +61,9 @@ pub struct Names {
 }
 
 impl Names {
-    /// The module that fills a slot, for block `block` where the slot is per block.
-    pub fn module(&self, slot: Slot, block: usize) -> Option<String> {
-        let (_, template) = self.modules.iter().find(|(candidate, _)| *candidate == slot)?;
-        Some(template.replace("{}", &block.to_string()))
+    /// The modules that may fill a slot, for block `block` where the slot is per block; checkpoints have one of them.
+    pub fn modules_for(&self, slot: Slot, block: usize) -> impl Iterator<Item = String> {
+        self.modules.iter().filter(move |(candidate, _)| *candidate == slot).map(move |(_, template)| template.replace("{}", &block.to_string()))
     }
 
     /// Whether a tensor, named without its prefix, is knowingly ignored.

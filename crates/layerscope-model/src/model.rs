@@ -1,0 +1,52 @@
+//! A folder with a checkpoint, understood: its family, what it computes, and which tensors that takes.
+
+use std::path::{Path, PathBuf};
+
+use layerscope_compute::Backend;
+
+use crate::checkpoint::Checkpoint;
+use crate::config::ConfigReader;
+use crate::error::{Error, Result};
+use crate::families::Family;
+use crate::requirements::TensorPlan;
+use crate::spec::ModelSpec;
+use crate::transformer::Transformer;
+
+/// A checkpoint whose configuration was read and whose tensors were all accounted for; no weights in memory yet.
+#[derive(Debug)]
+pub struct Model {
+    /// Where it lies.
+    pub folder: PathBuf,
+    /// Which family it belongs to.
+    pub family: &'static Family,
+    /// What it computes.
+    pub spec: ModelSpec,
+    /// Its tensors.
+    pub checkpoint: Checkpoint,
+    /// Which tensor goes where.
+    pub plan: TensorPlan,
+    /// Keys of `config.json` that nobody knows.
+    pub unknown_keys: Vec<String>,
+}
+
+impl Model {
+    /// Reads the configuration and the headers of the weights in a folder.
+    pub fn open(folder: &Path) -> Result<Model> {
+        let file = folder.join("config.json");
+        if folder.is_dir() && !file.exists() {
+            return Err(Error::file(folder, "no config.json here: a checkpoint is a folder with config.json and weights"));
+        }
+        let mut config = ConfigReader::open(&file)?;
+        let family = Family::of(&mut config)?;
+        let spec = (family.spec)(&mut config);
+        let unknown_keys = config.finish()?;
+        let checkpoint = Checkpoint::open(folder)?;
+        let plan = TensorPlan::new(&spec, family.names, &checkpoint)?;
+        Ok(Model { folder: folder.to_owned(), family, spec, checkpoint, plan, unknown_keys })
+    }
+
+    /// Reads the weights onto a backend.
+    pub fn load<B: Backend>(&self, backend: B) -> Result<Transformer<B>> {
+        Transformer::load(backend, self.spec.clone(), &self.plan, &self.checkpoint)
+    }
+}

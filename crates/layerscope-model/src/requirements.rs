@@ -1,0 +1,243 @@
+//! Every tensor a model needs, with its shape, and where a checkpoint keeps it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::checkpoint::Checkpoint;
+use crate::error::{Error, Result};
+use crate::names::{LinearLayout, Names, Slot};
+use crate::spec::{BiasSpec, BlockSpec, Gate, ModelSpec, NormSpec, QkvStorage};
+
+/// A parameter of a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// `weight` (of a norm: gamma).
+    Weight,
+    /// `bias` (of a norm: beta).
+    Bias,
+}
+
+impl Part {
+    /// Its names in checkpoints; old ones call a norm's parameters gamma and beta.
+    fn suffixes(self) -> [&'static str; 2] {
+        match self {
+            Part::Weight => ["weight", "gamma"],
+            Part::Bias => ["bias", "beta"],
+        }
+    }
+}
+
+/// Which parameter of the canonical model a tensor fills.
+pub type Place = (Slot, usize, Part);
+
+/// Parameters and their shapes, linear weights as `[outputs, inputs]`.
+#[derive(Default)]
+struct Requirements {
+    shapes: BTreeMap<Place, Vec<usize>>,
+    transposable: BTreeSet<Place>,
+}
+
+impl Requirements {
+    fn of(spec: &ModelSpec) -> Requirements {
+        let mut needs = Requirements::default();
+        let embedding = &spec.embedding;
+        needs.table(Slot::TokenEmbedding, spec.vocabulary, embedding.width);
+        let before_positions = embedding.projection.is_some_and(|projection| projection.before_positions);
+        let sum_width = if before_positions { spec.width } else { embedding.width };
+        if let Some(positions) = embedding.positions {
+            needs.table(Slot::PositionEmbedding, positions.rows, sum_width);
+        }
+        if embedding.types > 0 {
+            needs.table(Slot::TypeEmbedding, embedding.types, sum_width);
+        }
+        needs.norm(Slot::EmbeddingNorm, 0, embedding.norm, sum_width);
+        if let Some(projection) = embedding.projection {
+            needs.linear(Slot::EmbeddingProjection, 0, spec.width, embedding.width, projection.bias);
+        }
+        for block in &spec.blocks {
+            needs.block(block, spec.width);
+        }
+        needs.norm(Slot::FinalNorm, 0, spec.final_norm, spec.width);
+        needs
+    }
+
+    fn block(&mut self, block: &BlockSpec, width: usize) {
+        let (at, attention, feed_forward, norms) = (block.weights, &block.attention, &block.feed_forward, &block.norms);
+        for (slot, norm) in [
+            (Slot::AttentionInNorm, norms.attention_in),
+            (Slot::AttentionOutNorm, norms.attention_out),
+            (Slot::AfterAttentionNorm, norms.after_attention),
+            (Slot::FeedForwardInNorm, norms.feed_forward_in),
+            (Slot::FeedForwardOutNorm, norms.feed_forward_out),
+            (Slot::AfterFeedForwardNorm, norms.after_feed_forward),
+        ] {
+            self.norm(slot, at, norm, width);
+        }
+        let queries = attention.heads * attention.head_dim;
+        let keys = attention.kv_heads * attention.head_dim;
+        match attention.qkv {
+            QkvStorage::Separate => {
+                self.linear(Slot::Query, at, queries, width, attention.qkv_bias);
+                self.linear(Slot::Key, at, keys, width, attention.qkv_bias);
+                self.linear(Slot::Value, at, keys, width, attention.qkv_bias);
+            }
+            QkvStorage::FusedBlocks | QkvStorage::FusedGroups => {
+                self.linear(Slot::QueryKeyValue, at, queries + 2 * keys, width, attention.qkv_bias)
+            }
+        }
+        if let Some(qk_norm) = attention.qk_norm {
+            let of = |all| if qk_norm.per_head { attention.head_dim } else { all };
+            self.norm(Slot::QueryNorm, at, Some(qk_norm.norm), of(queries));
+            self.norm(Slot::KeyNorm, at, Some(qk_norm.norm), of(keys));
+        }
+        if let Some(BiasSpec::Buckets { buckets, .. }) = attention.bias {
+            self.table(Slot::RelativeBias, buckets, attention.heads);
+        }
+        self.linear(Slot::AttentionOutput, at, width, queries, attention.out_bias);
+        let (hidden, bias) = (feed_forward.width, feed_forward.in_bias);
+        match feed_forward.gate {
+            Gate::None => self.linear(Slot::Up, at, hidden, width, bias),
+            Gate::Separate => {
+                self.linear(Slot::Gate, at, hidden, width, bias);
+                self.linear(Slot::Up, at, hidden, width, bias);
+            }
+            Gate::Fused => self.linear(Slot::GateUp, at, 2 * hidden, width, bias),
+        }
+        self.linear(Slot::Down, at, width, hidden, feed_forward.out_bias);
+    }
+
+    fn table(&mut self, slot: Slot, rows: usize, width: usize) {
+        self.shapes.insert((slot, 0, Part::Weight), vec![rows, width]);
+    }
+
+    fn linear(&mut self, slot: Slot, block: usize, outputs: usize, inputs: usize, bias: bool) {
+        self.shapes.insert((slot, block, Part::Weight), vec![outputs, inputs]);
+        self.transposable.insert((slot, block, Part::Weight));
+        if bias {
+            self.shapes.insert((slot, block, Part::Bias), vec![outputs]);
+        }
+    }
+
+    fn norm(&mut self, slot: Slot, block: usize, norm: Option<NormSpec>, width: usize) {
+        let Some(norm) = norm else { return };
+        for (present, part) in [(norm.gamma, Part::Weight), (norm.beta, Part::Bias)] {
+            if present {
+                self.shapes.insert((slot, block, part), vec![width]);
+            }
+        }
+    }
+}
+
+/// The tensors of one checkpoint, each given its place in the model or knowingly ignored.
+#[derive(Debug)]
+pub struct TensorPlan {
+    tensors: BTreeMap<Place, PlannedTensor>,
+    ignored: Vec<String>,
+}
+
+#[derive(Debug)]
+struct PlannedTensor {
+    name: String,
+    stored_shape: Vec<usize>,
+    transposed: bool,
+}
+
+impl TensorPlan {
+    /// Finds every tensor the model needs, and refuses a checkpoint that lacks one or holds one nobody knows.
+    pub fn new(spec: &ModelSpec, names: &Names, checkpoint: &Checkpoint) -> Result<TensorPlan> {
+        let prefix = prefix_of(names, checkpoint)?;
+        let needs = Requirements::of(spec);
+        let mut tensors = BTreeMap::new();
+        let mut missing = Vec::new();
+        for (place, shape) in needs.shapes {
+            let transposed = names.linear_layout == LinearLayout::InOut && needs.transposable.contains(&place);
+            let stored_shape = if transposed { shape.iter().rev().copied().collect() } else { shape };
+            match candidates(names, prefix, place).find(|name| checkpoint.info(name).is_some()) {
+                Some(name) => {
+                    tensors.insert(place, PlannedTensor { name, stored_shape, transposed });
+                }
+                None => missing.push((candidates(names, prefix, place).next().unwrap_or_else(|| place.0.to_string()), stored_shape)),
+            }
+        }
+        if let Some((name, shape)) = missing.first() {
+            let more = if missing.len() > 1 { format!(" (and {} more)", missing.len() - 1) } else { String::new() };
+            return Err(Error::tensor(checkpoint.folder(), name, format!("missing, expected shape {shape:?}{more}")));
+        }
+        let plan = TensorPlan { ignored: ignored(names, prefix, &tensors, checkpoint)?, tensors };
+        plan.check_shapes(checkpoint)?;
+        Ok(plan)
+    }
+
+    /// Names of the tensors that are read.
+    pub fn read(&self) -> impl Iterator<Item = &str> {
+        self.tensors.values().map(|tensor| tensor.name.as_str())
+    }
+
+    /// Names of the tensors that are knowingly not read.
+    pub fn ignored(&self) -> &[String] {
+        &self.ignored
+    }
+
+    /// Numbers in all tensors that are read.
+    pub fn parameters(&self) -> usize {
+        self.tensors.values().map(|tensor| tensor.stored_shape.iter().product::<usize>()).sum()
+    }
+
+    /// Whether the model has this parameter.
+    pub fn has(&self, place: Place) -> bool {
+        self.tensors.contains_key(&place)
+    }
+
+    /// Reads one parameter, linear weights as `[outputs, inputs]`.
+    pub fn load(&self, checkpoint: &Checkpoint, place: Place) -> Result<Vec<f32>> {
+        let tensor = &self.tensors[&place]; // invariant: callers ask for places of the same specification
+        let values = checkpoint.read(&tensor.name, &tensor.stored_shape)?;
+        Ok(if tensor.transposed { transpose(&values, tensor.stored_shape[0], tensor.stored_shape[1]) } else { values })
+    }
+
+    fn check_shapes(&self, checkpoint: &Checkpoint) -> Result<()> {
+        for tensor in self.tensors.values() {
+            checkpoint.check(&tensor.name, &tensor.stored_shape)?;
+        }
+        Ok(())
+    }
+}
+
+/// The prefix under which this checkpoint keeps its token embedding.
+fn prefix_of(names: &Names, checkpoint: &Checkpoint) -> Result<&'static str> {
+    let place = (Slot::TokenEmbedding, 0, Part::Weight);
+    let found = names.prefixes.iter().find(|prefix| candidates(names, prefix, place).any(|name| checkpoint.info(&name).is_some()));
+    found.copied().ok_or_else(|| {
+        let name = candidates(names, "", place).next().unwrap_or_default();
+        Error::tensor(checkpoint.folder(), &name, format!("missing, also with the prefixes {:?}", names.prefixes))
+    })
+}
+
+fn candidates<'a>(names: &'a Names, prefix: &'a str, (slot, block, part): Place) -> impl Iterator<Item = String> + 'a {
+    names.modules_for(slot, block).flat_map(move |module| part.suffixes().map(|suffix| format!("{prefix}{module}.{suffix}")))
+}
+
+/// What the checkpoint holds beyond the model, each tensor known to its family.
+fn ignored(names: &Names, prefix: &str, used: &BTreeMap<Place, PlannedTensor>, checkpoint: &Checkpoint) -> Result<Vec<String>> {
+    let used: BTreeSet<&str> = used.values().map(|tensor| tensor.name.as_str()).collect();
+    let mut ignored = Vec::new();
+    for name in checkpoint.names().filter(|name| !used.contains(name)) {
+        let bare = name.strip_prefix(prefix).unwrap_or(name);
+        if !names.ignores(name) && !names.ignores(bare) {
+            let shape = checkpoint.info(name).map(|info| info.shape.clone()).unwrap_or_default();
+            let problem = format!("shape {shape:?}, has no place in this architecture: does config.json belong to these weights?");
+            return Err(Error::tensor(checkpoint.folder(), name, problem));
+        }
+        ignored.push(name.to_owned());
+    }
+    Ok(ignored)
+}
+
+fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let mut transposed = vec![0.0; values.len()];
+    for (r, row) in values.chunks_exact(columns).enumerate() {
+        for (c, value) in row.iter().enumerate() {
+            transposed[c * rows + r] = *value;
+        }
+    }
+    transposed
+}

@@ -1,0 +1,189 @@
+//! A checkpoint's tensors in the layout the forward pass wants: fused projections split, transposes undone, once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use layerscope_compute::{AttentionShape, Backend};
+
+use crate::checkpoint::Checkpoint;
+use crate::error::Result;
+use crate::names::Slot;
+use crate::position;
+use crate::requirements::{Part, TensorPlan};
+use crate::spec::{AttentionSpec, BlockSpec, Gate, ModelSpec, NormSpec, QkvStorage};
+
+/// Everything before the first block.
+pub(crate) struct EmbeddingWeights<B: Backend> {
+    pub tokens: B::Table,
+    pub positions: Option<B::Table>,
+    pub types: Option<B::Table>,
+    pub norm: Option<B::Norm>,
+    pub projection: Option<B::Linear>,
+}
+
+/// One stored block; blocks that share weights share this.
+pub(crate) struct BlockWeights<B: Backend> {
+    pub attention_in: Option<B::Norm>,
+    pub attention_out: Option<B::Norm>,
+    pub after_attention: Option<B::Norm>,
+    pub feed_forward_in: Option<B::Norm>,
+    pub feed_forward_out: Option<B::Norm>,
+    pub after_feed_forward: Option<B::Norm>,
+    pub qkv: B::Linear,
+    pub query_norm: Option<B::Norm>,
+    pub key_norm: Option<B::Norm>,
+    pub attention_output: B::Linear,
+    /// Gate rows first where there is a gate.
+    pub up: B::Linear,
+    pub down: B::Linear,
+}
+
+/// Reads parameters of one checkpoint onto a backend.
+pub(crate) struct Loader<'a, B: Backend> {
+    pub backend: &'a B,
+    pub checkpoint: &'a Checkpoint,
+    pub plan: &'a TensorPlan,
+}
+
+impl<B: Backend> Loader<'_, B> {
+    pub fn embedding(&self, spec: &ModelSpec) -> Result<EmbeddingWeights<B>> {
+        let before_positions = spec.embedding.projection.is_some_and(|projection| projection.before_positions);
+        let width = if before_positions { spec.width } else { spec.embedding.width };
+        Ok(EmbeddingWeights {
+            tokens: self.backend.table(self.weight(Slot::TokenEmbedding, 0)?, spec.embedding.width),
+            positions: self.table(Slot::PositionEmbedding, width)?,
+            types: self.table(Slot::TypeEmbedding, width)?,
+            norm: self.norm(Slot::EmbeddingNorm, 0, spec.embedding.norm, width)?,
+            projection: match spec.embedding.projection {
+                Some(_) => Some(self.linear(Slot::EmbeddingProjection, 0, spec.width, spec.embedding.width)?),
+                None => None,
+            },
+        })
+    }
+
+    pub fn final_norm(&self, spec: &ModelSpec) -> Result<Option<B::Norm>> {
+        self.norm(Slot::FinalNorm, 0, spec.final_norm, spec.width)
+    }
+
+    /// Every stored block once.
+    pub fn blocks(&self, spec: &ModelSpec) -> Result<BTreeMap<usize, Arc<BlockWeights<B>>>> {
+        let mut stored = BTreeMap::new();
+        for block in &spec.blocks {
+            if !stored.contains_key(&block.weights) {
+                stored.insert(block.weights, Arc::new(self.block(block, spec.width)?));
+            }
+        }
+        Ok(stored)
+    }
+
+    fn block(&self, spec: &BlockSpec, width: usize) -> Result<BlockWeights<B>> {
+        let (at, attention, norms) = (spec.weights, &spec.attention, &spec.norms);
+        let norm = |slot, norm| self.norm(slot, at, norm, width);
+        let qk_norm = |slot, all_heads: usize| match attention.qk_norm {
+            Some(qk) => self.norm(slot, at, Some(qk.norm), if qk.per_head { attention.head_dim } else { all_heads * attention.head_dim }),
+            None => Ok(None),
+        };
+        Ok(BlockWeights {
+            attention_in: norm(Slot::AttentionInNorm, norms.attention_in)?,
+            attention_out: norm(Slot::AttentionOutNorm, norms.attention_out)?,
+            after_attention: norm(Slot::AfterAttentionNorm, norms.after_attention)?,
+            feed_forward_in: norm(Slot::FeedForwardInNorm, norms.feed_forward_in)?,
+            feed_forward_out: norm(Slot::FeedForwardOutNorm, norms.feed_forward_out)?,
+            after_feed_forward: norm(Slot::AfterFeedForwardNorm, norms.after_feed_forward)?,
+            qkv: self.qkv(attention, at, width)?,
+            query_norm: qk_norm(Slot::QueryNorm, attention.heads)?,
+            key_norm: qk_norm(Slot::KeyNorm, attention.kv_heads)?,
+            attention_output: self.linear(Slot::AttentionOutput, at, width, attention.heads * attention.head_dim)?,
+            up: match spec.feed_forward.gate {
+                Gate::None => self.linear(Slot::Up, at, spec.feed_forward.width, width)?,
+                Gate::Separate => self.stacked(&[Slot::Gate, Slot::Up], at, 2 * spec.feed_forward.width, width)?,
+                Gate::Fused => self.linear(Slot::GateUp, at, 2 * spec.feed_forward.width, width)?,
+            },
+            down: self.linear(Slot::Down, at, width, spec.feed_forward.width)?,
+        })
+    }
+
+    /// The attention of one block as the backend sees it.
+    pub fn attention_shape(&self, spec: &AttentionSpec) -> Result<AttentionShape> {
+        let table = match self.plan.has((Slot::RelativeBias, 0, Part::Weight)) {
+            true => Some(self.weight(Slot::RelativeBias, 0)?),
+            false => None,
+        };
+        Ok(AttentionShape {
+            heads: spec.heads,
+            kv_heads: spec.kv_heads,
+            head_dim: spec.head_dim,
+            scale: spec.scale,
+            causal: spec.causal,
+            window: spec.window,
+            bias: spec.bias.as_ref().map(|bias| position::position_bias(bias, spec.heads, spec.scale, table.as_deref())),
+        })
+    }
+
+    /// Queries, keys and values as one layer: all query heads, all key heads, all value heads.
+    fn qkv(&self, spec: &AttentionSpec, at: usize, width: usize) -> Result<B::Linear> {
+        let outputs = (spec.heads + 2 * spec.kv_heads) * spec.head_dim;
+        match spec.qkv {
+            QkvStorage::Separate => self.stacked(&[Slot::Query, Slot::Key, Slot::Value], at, outputs, width),
+            QkvStorage::FusedBlocks => self.linear(Slot::QueryKeyValue, at, outputs, width),
+            QkvStorage::FusedGroups => {
+                let weight = ungroup(&self.weight(Slot::QueryKeyValue, at)?, spec, width);
+                let bias = self.bias(Slot::QueryKeyValue, at)?.map(|bias| ungroup(&bias, spec, 1));
+                Ok(self.backend.linear(weight, outputs, width, bias))
+            }
+        }
+    }
+
+    /// Layers that read the same input, one above the other.
+    fn stacked(&self, slots: &[Slot], at: usize, outputs: usize, inputs: usize) -> Result<B::Linear> {
+        let mut weight = Vec::with_capacity(outputs * inputs);
+        let mut bias = Vec::new();
+        for &slot in slots {
+            weight.extend(self.weight(slot, at)?);
+            bias.extend(self.bias(slot, at)?.unwrap_or_default());
+        }
+        Ok(self.backend.linear(weight, outputs, inputs, (!bias.is_empty()).then_some(bias)))
+    }
+
+    fn linear(&self, slot: Slot, at: usize, outputs: usize, inputs: usize) -> Result<B::Linear> {
+        Ok(self.backend.linear(self.weight(slot, at)?, outputs, inputs, self.bias(slot, at)?))
+    }
+
+    fn norm(&self, slot: Slot, at: usize, spec: Option<NormSpec>, width: usize) -> Result<Option<B::Norm>> {
+        let Some(spec) = spec else { return Ok(None) };
+        let mut gamma = self.optional(slot, at, Part::Weight)?;
+        if let Some(gamma) = &mut gamma {
+            gamma.iter_mut().for_each(|value| *value += spec.gamma_offset);
+        }
+        Ok(Some(self.backend.norm(spec.kind, spec.epsilon, width, gamma, self.bias(slot, at)?)))
+    }
+
+    fn table(&self, slot: Slot, width: usize) -> Result<Option<B::Table>> {
+        Ok(self.optional(slot, 0, Part::Weight)?.map(|values| self.backend.table(values, width)))
+    }
+
+    fn weight(&self, slot: Slot, at: usize) -> Result<Vec<f32>> {
+        self.plan.load(self.checkpoint, (slot, at, Part::Weight))
+    }
+
+    fn bias(&self, slot: Slot, at: usize) -> Result<Option<Vec<f32>>> {
+        self.optional(slot, at, Part::Bias)
+    }
+
+    fn optional(&self, slot: Slot, at: usize, part: Part) -> Result<Option<Vec<f32>>> {
+        let place = (slot, at, part);
+        self.plan.has(place).then(|| self.plan.load(self.checkpoint, place)).transpose()
+    }
+}
+
+/// Rows stored as, for each key head, (its query heads, its key, its value), put in the order queries, keys, values.
+fn ungroup(stored: &[f32], spec: &AttentionSpec, width: usize) -> Vec<f32> {
+    let head = spec.head_dim * width;
+    let per_group = spec.heads / spec.kv_heads;
+    let group = |g: usize, from: usize, heads: usize| &stored[(g * (per_group + 2) + from) * head..][..heads * head];
+    let mut ordered = Vec::with_capacity(stored.len());
+    for (from, heads) in [(0, per_group), (per_group, 1), (per_group + 1, 1)] {
+        (0..spec.kv_heads).for_each(|g| ordered.extend_from_slice(group(g, from, heads)));
+    }
+    ordered
+}
