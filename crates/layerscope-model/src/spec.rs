@@ -28,6 +28,9 @@ pub struct EmbeddingSpec {
     pub scale: f32,
     /// Learned vectors added per position.
     pub positions: Option<LearnedPositions>,
+    /// A token that has no place in the sequence: it reads the row before position 0's, and tokens after it are
+    /// numbered as if it were not there.
+    pub unnumbered: Option<u32>,
     /// Number of segment types; a single-text input is all type 0. Zero: no such table.
     pub types: usize,
     /// Normalization of the sum.
@@ -39,7 +42,7 @@ pub struct EmbeddingSpec {
 impl EmbeddingSpec {
     /// Token vectors alone.
     pub fn tokens(width: usize) -> Self {
-        EmbeddingSpec { width, scale: 1.0, positions: None, types: 0, norm: None, projection: None }
+        EmbeddingSpec { width, scale: 1.0, positions: None, unnumbered: None, types: 0, norm: None, projection: None }
     }
 }
 

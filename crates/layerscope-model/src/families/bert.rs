@@ -8,16 +8,30 @@ use crate::spec::{AttentionSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwa
 pub(super) const FAMILY: Family = Family { model_types: &["bert"], examples: "bert-base-uncased, all-MiniLM-L6-v2", spec, names: &NAMES };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
-    config.only("position_embedding_type", "absolute");
     config.harmless(&[
-        "classifier_dropout",
+        "directionality",
         "pooler_fc_size",
         "pooler_num_attention_heads",
         "pooler_num_fc_layers",
         "pooler_size_per_head",
         "pooler_type",
-        "directionality",
     ]);
+    encoder_or_decoder(config)
+}
+
+/// The encoder under BERT's keys, attending only backwards where the configuration calls it a decoder.
+pub(super) fn encoder_or_decoder(config: &mut ConfigReader) -> ModelSpec {
+    let mut spec = encoder(config, "gelu");
+    let causal = config.flag_or("is_decoder", false);
+    for block in &mut spec.blocks {
+        block.attention.causal = causal;
+    }
+    spec
+}
+
+/// The encoder that BERT's keys describe; its descendants change a part or two.
+pub(super) fn encoder(config: &mut ConfigReader, default_activation: &str) -> ModelSpec {
+    config.only("position_embedding_type", "absolute");
     let width = config.count("hidden_size");
     let heads = config.count("num_attention_heads");
     let head_dim = config.divide(("hidden_size", width), ("num_attention_heads", heads));
@@ -27,8 +41,8 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         weights: 0,
         residual: Residual::Sequential,
         norms: BlockNorms::post(norm),
-        attention: AttentionSpec { causal: config.flag_or("is_decoder", false), ..AttentionSpec::multi_head(heads, head_dim) },
-        feed_forward: FeedForwardSpec::plain(config.count("intermediate_size"), config.activation_or("hidden_act", "gelu")),
+        attention: AttentionSpec::multi_head(heads, head_dim),
+        feed_forward: FeedForwardSpec::plain(config.count("intermediate_size"), config.activation_or("hidden_act", default_activation)),
     };
     ModelSpec {
         vocabulary: config.count("vocab_size"),
@@ -47,20 +61,23 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
 
 const NAMES: Names = Names {
     prefixes: &["bert.", ""],
-    modules: &[
-        (Slot::TokenEmbedding, "embeddings.word_embeddings"),
-        (Slot::PositionEmbedding, "embeddings.position_embeddings"),
-        (Slot::TypeEmbedding, "embeddings.token_type_embeddings"),
-        (Slot::EmbeddingNorm, "embeddings.LayerNorm"),
-        (Slot::Query, "encoder.layer.{}.attention.self.query"),
-        (Slot::Key, "encoder.layer.{}.attention.self.key"),
-        (Slot::Value, "encoder.layer.{}.attention.self.value"),
-        (Slot::AttentionOutput, "encoder.layer.{}.attention.output.dense"),
-        (Slot::AfterAttentionNorm, "encoder.layer.{}.attention.output.LayerNorm"),
-        (Slot::Up, "encoder.layer.{}.intermediate.dense"),
-        (Slot::Down, "encoder.layer.{}.output.dense"),
-        (Slot::AfterFeedForwardNorm, "encoder.layer.{}.output.LayerNorm"),
-    ],
+    modules: MODULES,
     ignored: &["embeddings.position_ids", "pooler.*", "cls.*", "classifier.*", "qa_outputs.*"],
     linear_layout: LinearLayout::OutIn,
 };
+
+/// The modules of BERT and of those that kept its names.
+pub(super) const MODULES: &[(Slot, &str)] = &[
+    (Slot::TokenEmbedding, "embeddings.word_embeddings"),
+    (Slot::PositionEmbedding, "embeddings.position_embeddings"),
+    (Slot::TypeEmbedding, "embeddings.token_type_embeddings"),
+    (Slot::EmbeddingNorm, "embeddings.LayerNorm"),
+    (Slot::Query, "encoder.layer.{}.attention.self.query"),
+    (Slot::Key, "encoder.layer.{}.attention.self.key"),
+    (Slot::Value, "encoder.layer.{}.attention.self.value"),
+    (Slot::AttentionOutput, "encoder.layer.{}.attention.output.dense"),
+    (Slot::AfterAttentionNorm, "encoder.layer.{}.attention.output.LayerNorm"),
+    (Slot::Up, "encoder.layer.{}.intermediate.dense"),
+    (Slot::Down, "encoder.layer.{}.output.dense"),
+    (Slot::AfterFeedForwardNorm, "encoder.layer.{}.output.LayerNorm"),
+];

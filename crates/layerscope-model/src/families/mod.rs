@@ -1,10 +1,14 @@
 //! The families of checkpoints that can be read. One file each, one row in [`FAMILIES`]; no family's name stands
 //! anywhere else in the program.
 
+mod albert;
 mod bert;
+mod distilbert;
+mod electra;
 mod gpt2;
-
-use std::path::Path;
+mod modernbert;
+mod mpnet;
+mod roberta;
 
 use crate::config::ConfigReader;
 use crate::error::{Error, Result};
@@ -25,13 +29,23 @@ pub struct Family {
 }
 
 /// Every family, in the order `layerscope models` prints them.
-pub const FAMILIES: &[Family] = &[bert::FAMILY, gpt2::FAMILY];
+pub const FAMILIES: &[Family] = &[
+    bert::FAMILY,
+    roberta::FAMILY,
+    roberta::MULTILINGUAL,
+    electra::FAMILY,
+    distilbert::FAMILY,
+    albert::FAMILY,
+    mpnet::FAMILY,
+    modernbert::FAMILY,
+    gpt2::FAMILY,
+];
 
 impl Family {
     /// The family that a configuration names.
     pub fn of(config: &mut ConfigReader) -> Result<&'static Family> {
-        let file: &Path = &config.file().to_owned();
         let model_type = config.word_or("model_type", "");
+        let file = config.file();
         if model_type.is_empty() {
             return Err(Error::config(file, "no `model_type`: is this the configuration of a Transformer?"));
         }
