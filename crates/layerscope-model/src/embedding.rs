@@ -15,8 +15,7 @@ pub(crate) fn embed<B: Backend>(spec: &EmbeddingSpec, weights: &EmbeddingWeights
     let Workspace { stream, normed, ids, positions, scratch, width, .. } = space;
     backend.write_indices(ids, batch.ids());
     if let Some(learned) = spec.positions {
-        let shifted: Vec<u32> = batch.positions().iter().map(|position| position + learned.offset as u32).collect();
-        backend.write_indices(positions, &shifted);
+        backend.write_indices(positions, &position_rows(learned.offset as u32, spec.unnumbered, batch));
     }
     let tokens = Gather { table: &weights.tokens, indices: Some(ids) };
     let places = weights.positions.as_ref().map(|table| Gather { table, indices: Some(positions) });
@@ -46,5 +45,34 @@ pub(crate) fn embed<B: Backend>(spec: &EmbeddingSpec, weights: &EmbeddingWeights
     {
         backend.apply_linear(scratch, stream, rows, projection, None, normed);
         swap(stream, normed);
+    }
+}
+
+/// The row of the position table for each token. Tokens equal to `unnumbered` take the row before position 0 and do not count.
+fn position_rows(offset: u32, unnumbered: Option<u32>, batch: &Batch) -> Vec<u32> {
+    let mut rows = Vec::with_capacity(batch.tokens());
+    for range in batch.ranges() {
+        let mut next = offset;
+        for &id in &batch.ids()[range] {
+            if Some(id) == unnumbered {
+                rows.push(offset.saturating_sub(1));
+            } else {
+                rows.push(next);
+                next += 1;
+            }
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unnumbered_tokens_take_no_position() {
+        let batch = Batch::pack([[5, 1, 6, 7], [8, 9, 1, 1]]);
+        assert_eq!(position_rows(2, Some(1), &batch), [2, 1, 3, 4, 2, 3, 1, 1]);
+        assert_eq!(position_rows(2, None, &batch), [2, 3, 4, 5, 2, 3, 4, 5]);
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use layerscope_compute::ErrorKind;
 
 /// This crate's results.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// One line that says what, where and what to do.
 #[derive(Debug, thiserror::Error)]

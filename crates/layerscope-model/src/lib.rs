@@ -18,6 +18,7 @@ mod requirements;
 pub mod spec;
 mod transformer;
 mod weights;
+mod workers;
 
 pub use batch::Batch;
 pub use error::{Error, Result};
@@ -25,3 +26,4 @@ pub use model::Model;
 pub use point::{Blind, Observer, Point};
 pub use requirements::{Part, Place, TensorPlan};
 pub use transformer::{Transformer, Workspace, workspace_bytes};
+pub use workers::forward_all;

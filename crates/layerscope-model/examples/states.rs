@@ -1,0 +1,48 @@
+//! Writes the hidden states of token sequences at every point: `states FOLDER IDS.json OUT.safetensors`.
+//!
+//! IDS.json is a list of lists of token ids; tensors are named `embedding.{s}`, `block.{i}.{s}` and `final_norm.{s}` for
+//! sequence `s`. Made for comparisons with other implementations.
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Mutex;
+
+use layerscope_compute::{Cpu, States};
+use layerscope_model::safetensors::{self, NamedTensor};
+use layerscope_model::{Batch, Model, Observer, Point};
+
+struct Keep(Mutex<Vec<NamedTensor>>);
+
+impl Observer<Cpu> for Keep {
+    type Error = layerscope_model::Error;
+
+    fn observe(&self, batch: &Batch, at: Point, states: &States<Cpu>) -> layerscope_model::Result<()> {
+        let mut kept = self.0.lock().expect("no observer panics");
+        for (sequence, rows) in batch.ranges().enumerate() {
+            let name = match at {
+                Point::Embedding => format!("embedding.{sequence}"),
+                Point::Block(block) => format!("block.{block}.{sequence}"),
+                Point::FinalNorm => format!("final_norm.{sequence}"),
+            };
+            let shape = vec![rows.len(), states.width];
+            let values = states.as_slice()[rows.start * states.width..rows.end * states.width].to_vec();
+            kept.push(NamedTensor { name, shape, values });
+        }
+        Ok(())
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, ids, out] = arguments.as_slice() else {
+        return Err("usage: states FOLDER IDS.json OUT.safetensors".into());
+    };
+    let sequences: Vec<Vec<u32>> = serde_json::from_slice(&std::fs::read(ids)?)?;
+    let transformer = Model::open(Path::new(folder))?.load(Cpu::new())?;
+    let batch = Batch::pack(&sequences);
+    let kept = Keep(Mutex::default());
+    transformer.forward(&batch, &mut transformer.workspace(batch.tokens()), &kept)?;
+    let tensors = kept.0.into_inner()?;
+    safetensors::write(&mut std::io::BufWriter::new(std::fs::File::create(out)?), &tensors)?;
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! The program's errors, and the exit status each kind of them has.
+
+use std::path::{Path, PathBuf};
+
+use layerscope_compute::ErrorKind;
+
+/// This crate's results.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Anything that ends a command.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The model could not be used.
+    #[error(transparent)]
+    Model(#[from] layerscope_model::Error),
+    /// The system refused a file operation.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// What kind of trouble this is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Model(error) => error.kind(),
+            Error::Io { .. } => ErrorKind::Io,
+        }
+    }
+
+    /// The program's exit status for this error.
+    pub fn exit_status(&self) -> u8 {
+        match self.kind() {
+            ErrorKind::Usage => 2,
+            ErrorKind::Model => 3,
+            ErrorKind::Corpus => 4,
+            ErrorKind::Refused => 5,
+            ErrorKind::Interrupted => 6,
+            ErrorKind::Io | ErrorKind::Internal => 1,
+        }
+    }
+
+    /// A failed file operation.
+    pub fn io(path: &Path, source: std::io::Error) -> Error {
+        Error::Io { path: path.to_owned(), source }
+    }
+}

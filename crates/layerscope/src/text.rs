@@ -1,0 +1,44 @@
+//! Numbers as people read them.
+
+/// 1234567 as `1,234,567`.
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Three significant digits with a unit of thousand: `22.6 M`.
+pub fn short(number: usize) -> String {
+    let units = [(1e9, " G"), (1e6, " M"), (1e3, " k")];
+    let (scale, unit) = units.into_iter().find(|(scale, _)| number as f64 >= *scale).unwrap_or((1.0, ""));
+    let scaled = number as f64 / scale;
+    let decimals = if unit.is_empty() || scaled >= 100.0 { 0 } else { 1 };
+    format!("{scaled:.decimals$}{unit}")
+}
+
+/// Bytes in binary units: `86.4 MiB`.
+pub fn bytes(count: usize) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(scale, _)| count >= *scale) {
+        Some((scale, unit)) => format!("{:.1} {unit}", count as f64 / scale as f64),
+        None => format!("{count} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!([0, 999, 1000, 30522, 1_234_567].map(grouped), ["0", "999", "1,000", "30,522", "1,234,567"]);
+        assert_eq!([7, 1500, 22_565_376, 124_000_000].map(short), ["7", "1.5 k", "22.6 M", "124 M"]);
+        assert_eq!([512, 2048, 90_868_376].map(bytes), ["512 B", "2.0 KiB", "86.7 MiB"]);
+    }
+}
