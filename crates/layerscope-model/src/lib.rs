@@ -6,6 +6,9 @@ mod error;
 pub mod families;
 pub mod hub;
 pub mod names;
+mod pickle;
+mod safetensors;
 pub mod spec;
+mod torch_file;
 
 pub use error::{Error, Result};
