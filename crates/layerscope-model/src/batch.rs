@@ -85,7 +85,8 @@ impl Batch {
             if let Some(limit) = spec.max_positions
                 && range.len() > limit
             {
-                let problem = format!("sequence {sequence} has {} tokens, the model's positions end at {limit}: use shorter windows", range.len());
+                let problem =
+                    format!("sequence {sequence} has {} tokens, the model's positions end at {limit}: use shorter windows", range.len());
                 return Err(Error::Batch(problem));
             }
             if let Some(at) = self.ids[range.clone()].iter().position(|&id| id as usize >= spec.vocabulary) {

@@ -221,16 +221,15 @@ impl Checkpoint {
         counts.into_iter().collect()
     }
 
+    /// Refuses a tensor that is missing, has another shape than expected, or is stored as something we do not read.
+    pub fn check(&self, name: &str, shape: &[usize]) -> Result<()> {
+        self.checked_info(name, shape).map(|_| ())
+    }
+
     /// The values of a tensor, which must be there, have this shape and be finite; f32, f16 and bf16 convert exactly.
     pub fn read(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-        let info = self.info(name).ok_or_else(|| Error::tensor(&self.folder, name, "missing"))?;
+        let info = self.checked_info(name, shape)?;
         let fault = |problem: String| Error::tensor(&info.file, name, problem);
-        if info.shape != shape {
-            return Err(fault(format!("expected shape {shape:?}, found {:?}", info.shape)));
-        }
-        if !matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16) {
-            return Err(fault(format!("stored as {}; Layerscope reads f32, f16 and bf16", info.dtype)));
-        }
         let file = self.files.get(&info.file).ok_or_else(|| fault("its file is not open".into()))?;
         let values = match &info.strides {
             None => read_span(file, name, info)?,
@@ -240,6 +239,18 @@ impl Checkpoint {
             Some(index) => Err(fault(format!("value {index} is {}; weights must be finite", values[index]))),
             None => Ok(values),
         }
+    }
+
+    fn checked_info(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo> {
+        let info = self.info(name).ok_or_else(|| Error::tensor(&self.folder, name, "missing"))?;
+        let fault = |problem: String| Err(Error::tensor(&info.file, name, problem));
+        if info.shape != shape {
+            return fault(format!("expected shape {shape:?}, found {:?}", info.shape));
+        }
+        if !matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16) {
+            return fault(format!("stored as {}; Layerscope reads f32, f16 and bf16", info.dtype));
+        }
+        Ok(info)
     }
 
     /// Opens one file and lists its tensors.

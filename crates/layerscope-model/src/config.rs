@@ -121,7 +121,18 @@ impl ConfigReader {
         self.keys.get(key).filter(|value| !value.is_null()).cloned()
     }
 
-    /// A nested object, as a reader of its own; absent is empty.
+    /// Whether a key is present and null, where the reference library tells that from absent.
+    pub fn is_null(&mut self, key: &str) -> bool {
+        self.read.insert(key.to_owned());
+        self.keys.get(key).is_some_and(Value::is_null)
+    }
+
+    /// A nested object that nobody wrote.
+    pub fn empty_section(&self) -> ConfigReader {
+        Self::from_map(&self.file, Map::new())
+    }
+
+    /// A nested object, as a reader of its own.
     pub fn section(&mut self, key: &str) -> Option<ConfigReader> {
         match self.value(key)? {
             Value::Object(keys) => Some(Self::from_map(&self.file, keys)),
@@ -170,11 +181,24 @@ impl ConfigReader {
         self.optional_count(key).unwrap_or(default)
     }
 
+    /// A required number.
+    pub fn number(&mut self, key: &str) -> f32 {
+        if self.value(key).is_none() {
+            self.missing.push(key.to_owned());
+        }
+        self.number_or(key, 1.0)
+    }
+
     /// An optional number.
     pub fn optional_number(&mut self, key: &str) -> Option<f32> {
+        self.optional_real(key).map(|number| number as f32)
+    }
+
+    /// An optional number in double precision.
+    pub fn optional_real(&mut self, key: &str) -> Option<f64> {
         let value = self.value(key)?;
         match value.as_f64() {
-            Some(number) if (number as f32).is_finite() => Some(number as f32),
+            Some(number) if (number as f32).is_finite() => Some(number),
             _ => {
                 self.mistyped(key, "a finite number", &value);
                 None
@@ -275,8 +299,8 @@ impl ConfigReader {
 
     /// The width of one of `parts` equal slices of `whole`, both given with their keys.
     pub fn divide(&mut self, (whole_key, whole): (&str, usize), (parts_key, parts): (&str, usize)) -> usize {
-        self.ensure(whole % parts == 0, || format!("`{parts_key}` = {parts} does not divide `{whole_key}` = {whole}"));
-        whole / parts
+        self.ensure(parts > 0 && whole % parts == 0, || format!("`{parts_key}` = {parts} does not divide `{whole_key}` = {whole}"));
+        whole / parts.max(1)
     }
 
     /// Records a contradiction unless `holds`.
@@ -287,7 +311,8 @@ impl ConfigReader {
     }
 
     /// Takes over what a nested reader found wrong and did not know, under its key.
-    pub fn absorb(&mut self, key: &str, nested: ConfigReader) {
+    pub fn absorb(&mut self, key: &str, mut nested: ConfigReader) {
+        nested.check_common();
         self.missing.extend(nested.missing.iter().map(|name| format!("{key}.{name}")));
         self.problems.extend(nested.problems.iter().map(|problem| format!("{key}: {problem}")));
         for name in nested.unknown() {

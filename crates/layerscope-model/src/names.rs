@@ -52,7 +52,8 @@ pub enum LinearLayout {
 pub struct Names {
     /// What may stand before every name: one per class that saved the checkpoint, the bare model's is `""`.
     pub prefixes: &'static [&'static str],
-    /// The module of each slot; `{}` is the block's number.
+    /// The module of each slot; `{}` is the block's number. A slot with several rows is filled by the first one that
+    /// the checkpoint holds.
     pub modules: &'static [(Slot, &'static str)],
     /// Tensors knowingly left unread (heads, buffers), with `*` for anything.
     pub ignored: &'static [&'static str],
@@ -61,9 +62,12 @@ pub struct Names {
 }
 
 impl Names {
-    /// The modules that may fill a slot, for block `block` where the slot is per block; checkpoints have one of them.
+    /// The modules that may fill a slot, in order, for block `block` where the slot is per block.
     pub fn modules_for(&self, slot: Slot, block: usize) -> impl Iterator<Item = String> {
-        self.modules.iter().filter(move |(candidate, _)| *candidate == slot).map(move |(_, template)| template.replace("{}", &block.to_string()))
+        self.modules
+            .iter()
+            .filter(move |(candidate, _)| *candidate == slot)
+            .map(move |(_, template)| template.replace("{}", &block.to_string()))
     }
 
     /// Whether a tensor, named without its prefix, is knowingly ignored.
@@ -85,7 +89,20 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{LinearLayout, Names, Slot, matches};
+
+    #[test]
+    fn a_slot_may_have_several_names() {
+        let names = Names {
+            prefixes: &[""],
+            modules: &[(Slot::AttentionInNorm, "h.{}.ln_attn"), (Slot::FinalNorm, "ln_f"), (Slot::AttentionInNorm, "h.{}.ln")],
+            ignored: &[],
+            linear_layout: LinearLayout::OutIn,
+        };
+        assert_eq!(names.modules_for(Slot::AttentionInNorm, 3).collect::<Vec<_>>(), ["h.3.ln_attn", "h.3.ln"]);
+        assert_eq!(names.modules_for(Slot::FinalNorm, 0).collect::<Vec<_>>(), ["ln_f"]);
+        assert_eq!(names.modules_for(Slot::Query, 0).count(), 0);
+    }
 
     #[test]
     fn globs_match_whole_names() {

@@ -1,9 +1,10 @@
-//! The header of a safetensors file, with every promise of the format checked.
+//! Safetensors files: the header read with every promise of the format checked, and a plain writer.
 //!
 //! Eight bytes of header length, the header as JSON, then the numbers: each tensor at the offsets the header gives, all of
 //! them together covering the rest of the file without overlaps or holes.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -154,4 +155,36 @@ fn dtype(name: &str) -> Option<Dtype> {
         "BOOL" => Dtype::Bool,
         _ => return None,
     })
+}
+
+/// A tensor to be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedTensor {
+    /// Its name.
+    pub name: String,
+    /// Its dimensions.
+    pub shape: Vec<usize>,
+    /// Its values, row-major.
+    pub values: Vec<f32>,
+}
+
+/// Writes f32 tensors in the given order.
+pub fn write(out: &mut impl Write, tensors: &[NamedTensor]) -> io::Result<()> {
+    let mut header = serde_json::Map::new();
+    let mut end = 0;
+    for tensor in tensors {
+        let start = end;
+        end += size_of_val(tensor.values.as_slice());
+        header.insert(tensor.name.clone(), serde_json::json!({ "dtype": "F32", "shape": tensor.shape, "data_offsets": [start, end] }));
+    }
+    let mut header = serde_json::to_vec(&header)?;
+    header.resize(header.len().next_multiple_of(8), b' '); // so that the numbers are aligned
+    out.write_all(&(header.len() as u64).to_le_bytes())?;
+    out.write_all(&header)?;
+    for tensor in tensors {
+        for value in &tensor.values {
+            out.write_all(&value.to_le_bytes())?;
+        }
+    }
+    out.flush()
 }

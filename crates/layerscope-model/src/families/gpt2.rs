@@ -11,19 +11,12 @@ pub(super) const FAMILY: Family = Family { model_types: &["gpt2"], examples: "gp
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.only("scale_attn_by_inverse_layer_idx", false);
-    config.harmless(&[
-        "n_ctx",
-        "reorder_and_upcast_attn",
-        "summary_activation",
-        "summary_first_dropout",
-        "summary_proj_to_labels",
-        "summary_type",
-        "summary_use_proj",
-    ]);
-    let width = config.count("n_embd");
-    let heads = config.count("n_head");
+    config.harmless(&["n_ctx", "reorder_and_upcast_attn"]);
+    super::read_decoder_keys(config);
+    let width = config.count_any(&["n_embd", "hidden_size"]);
+    let heads = config.count_any(&["n_head", "num_attention_heads"]);
     let head_dim = config.divide(("n_embd", width), ("n_head", heads));
-    let positions = config.count("n_positions");
+    let positions = config.count_any(&["n_positions", "max_position_embeddings"]);
     let norm = NormSpec::layer(config.number_or("layer_norm_epsilon", 1e-5));
     let mut attention = AttentionSpec { causal: true, qkv: QkvStorage::FusedBlocks, ..AttentionSpec::multi_head(heads, head_dim) };
     if !config.flag_or("scale_attn_weights", true) {
@@ -44,7 +37,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         width,
         max_positions: Some(positions),
         embedding: EmbeddingSpec { positions: Some(LearnedPositions { rows: positions, offset: 0 }), ..EmbeddingSpec::tokens(width) },
-        blocks: block.repeat(config.count("n_layer")),
+        blocks: block.repeat(config.count_any(&["n_layer", "num_hidden_layers"])),
         final_norm: Some(norm),
     }
 }
@@ -62,6 +55,14 @@ const NAMES: Names = Names {
         (Slot::Down, "h.{}.mlp.c_proj"),
         (Slot::FinalNorm, "ln_f"),
     ],
-    ignored: &["h.*.attn.bias", "h.*.attn.masked_bias", "lm_head.weight", "score.weight"],
+    ignored: &[
+        "h.*.attn.bias",
+        "h.*.attn.masked_bias",
+        "lm_head.weight",
+        "score.*",
+        "classifier.*",
+        "qa_outputs.*",
+        "multiple_choice_head.*",
+    ],
     linear_layout: LinearLayout::InOut,
 };

@@ -1,0 +1,19 @@
+//! Qwen3: queries and keys are normalized head by head.
+
+use super::Family;
+use super::gated_decoder::{self, Defaults, USUAL};
+use crate::config::ConfigReader;
+use crate::spec::{ModelSpec, QkNorm};
+
+pub(super) const FAMILY: Family = Family { model_types: &["qwen3"], examples: "Qwen3-0.6B, Qwen3-8B", spec, names: &gated_decoder::NAMES };
+
+fn spec(config: &mut ConfigReader) -> ModelSpec {
+    let defaults = Defaults { kv_heads: Some(32), head_dim: Some(128), positions: 32_768, ..USUAL };
+    let mut model = gated_decoder::with_rotary(config, &defaults);
+    gated_decoder::read_attention_bias(config, &mut model);
+    gated_decoder::read_late_windows(config, &mut model);
+    for block in &mut model.blocks {
+        block.attention.qk_norm = block.norms.attention_in.map(|norm| QkNorm { norm, per_head: true });
+    }
+    model
+}
