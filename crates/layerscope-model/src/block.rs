@@ -50,9 +50,16 @@ impl<B: Backend> Block<B> {
         self.attention(backend, batch, normed, space);
         self.norm_branch(backend, rows, space, self.weights.attention_out.as_ref());
         match self.spec.residual {
-            Residual::Sequential => {
+            Residual::Sequential | Residual::SequentialFromNorms => {
+                let from_norms = self.spec.residual == Residual::SequentialFromNorms;
+                if from_norms {
+                    swap(&mut space.stream, &mut space.normed);
+                }
                 let input = self.join_attention(backend, rows, space);
                 self.feed_forward(backend, rows, input, space);
+                if from_norms {
+                    swap(&mut space.stream, &mut space.normed);
+                }
                 self.norm_branch(backend, rows, space, self.weights.feed_forward_out.as_ref());
                 self.join_feed_forward(backend, rows, space);
             }

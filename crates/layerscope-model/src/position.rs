@@ -60,7 +60,7 @@ pub(crate) fn position_bias(spec: &BiasSpec, heads: usize, scale: f32, table: Op
         BiasSpec::Alibi { rounded_to_bf16, scaled_with_scores } => {
             PositionBias::Alibi { slopes: alibi_slopes(heads), rounded_to_bf16, scale: if scaled_with_scores { scale } else { 1.0 } }
         }
-        BiasSpec::Buckets { buckets, max_distance } => {
+        BiasSpec::Buckets { buckets, max_distance, .. } => {
             let table = table.unwrap_or_default();
             let reach = max_distance as isize;
             let distances = (-reach..=reach).map(|distance| bucket(distance, buckets, max_distance)).collect::<Vec<_>>();

@@ -89,8 +89,8 @@ impl Requirements {
             self.norm(Slot::QueryNorm, at, Some(qk_norm.norm), of(queries));
             self.norm(Slot::KeyNorm, at, Some(qk_norm.norm), of(keys));
         }
-        if let Some(BiasSpec::Buckets { buckets, .. }) = attention.bias {
-            self.table(Slot::RelativeBias, buckets, attention.heads);
+        if let Some(BiasSpec::Buckets { rows, .. }) = attention.bias {
+            self.table(Slot::RelativeBias, rows, attention.heads);
         }
         self.linear(Slot::AttentionOutput, at, width, queries, attention.out_bias);
         let (hidden, bias) = (feed_forward.width, feed_forward.in_bias);

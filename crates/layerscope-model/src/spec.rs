@@ -118,6 +118,8 @@ impl BlockSpec {
 pub enum Residual {
     /// Attention first, the feed-forward reads its result.
     Sequential,
+    /// The same, but each half is added to its own normed input: the stream continues from the norms.
+    SequentialFromNorms,
     /// Both read the block's input.
     Parallel {
         /// Both read the output of the attention's input norm.
@@ -278,8 +280,10 @@ pub enum BiasSpec {
     },
     /// Learned values for logarithmic buckets of distance, shared by all blocks.
     Buckets {
-        /// Rows of the table, half for each direction.
+        /// Buckets in use, half for each direction.
         buckets: usize,
+        /// Rows of the table, of which the first are used.
+        rows: usize,
         /// Distances beyond share the last bucket.
         max_distance: usize,
     },

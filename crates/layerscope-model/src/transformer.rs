@@ -133,7 +133,7 @@ impl BufferWidths {
         let widest = |of: &dyn Fn(&BlockSpec) -> usize| spec.blocks.iter().map(of).max().unwrap_or(0);
         BufferWidths {
             stream: spec.width.max(spec.embedding.width),
-            parallel: widest(&|block| if block.residual == Residual::Sequential { 0 } else { spec.width.max(spec.embedding.width) }),
+            parallel: widest(&|block| if matches!(block.residual, Residual::Parallel { .. }) { spec.width } else { 0 }),
             qkv: widest(&|block| (block.attention.heads + 2 * block.attention.kv_heads) * block.attention.head_dim),
             context: widest(&|block| block.attention.heads * block.attention.head_dim),
             hidden: widest(&|block| block.feed_forward.width * if block.feed_forward.gate == Gate::None { 1 } else { 2 }),

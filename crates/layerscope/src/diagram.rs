@@ -10,7 +10,7 @@ pub fn block_diagram(block: &BlockSpec) -> String {
     let feed_forward = branch(norms.feed_forward_in, feed_forward_label(block), norms.feed_forward_out);
     let mut lines = vec!["x".to_owned()];
     match block.residual {
-        Residual::Sequential => {
+        Residual::Sequential | Residual::SequentialFromNorms => {
             half(&mut lines, &attention, norms.after_attention);
             half(&mut lines, &feed_forward, norms.after_feed_forward);
         }

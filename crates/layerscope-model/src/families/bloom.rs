@@ -13,7 +13,10 @@ pub(super) const FAMILY: Family = Family { model_types: &["bloom"], examples: "b
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     super::read_decoder_keys(config);
-    config.only("apply_residual_connection_post_layernorm", false);
+    let residual = match config.flag_or("apply_residual_connection_post_layernorm", false) {
+        true => Residual::SequentialFromNorms,
+        false => Residual::Sequential,
+    };
     // With more than one slice the "exact" path of the reference library leaves out two biases.
     if config.count_or("pretraining_tp", 1) > 1 {
         config.only("slow_but_exact", false);
@@ -26,7 +29,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
     let norm = NormSpec::layer(config.number_or("layer_norm_epsilon", 1e-5));
     let block = BlockSpec {
         weights: 0,
-        residual: Residual::Sequential,
+        residual,
         norms: BlockNorms::pre(norm),
         attention: AttentionSpec {
             causal: true,

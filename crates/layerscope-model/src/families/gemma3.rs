@@ -9,7 +9,7 @@ use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{BlockNorms, ModelSpec, NormSpec, QkNorm};
 
 pub(super) const FAMILY: Family =
-    Family { model_types: &["gemma3_text", "gemma3"], examples: "gemma-3-1b-pt, gemma-3-4b-pt", spec, names: &NAMES };
+    Family { model_types: &["gemma3", "gemma3_text"], examples: "gemma-3-1b-pt, gemma-3-4b-pt", spec, names: &NAMES };
 
 const DEFAULTS: Defaults = Defaults {
     vocabulary: Some(262_208),
@@ -36,7 +36,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
 
 fn text(config: &mut ConfigReader) -> ModelSpec {
     config.only("attn_logit_softcapping", serde_json::Value::Null);
-    config.only("use_bidirectional_attention", false);
+    let both_ways = config.flag_or("use_bidirectional_attention", false);
     config.harmless(&["final_logit_softcapping", "cache_implementation", "_sliding_window_pattern"]);
     let mut model = gated_decoder::without_positions(config, &DEFAULTS);
     gated_decoder::read_attention_bias(config, &mut model);
@@ -62,7 +62,9 @@ fn text(config: &mut ConfigReader) -> ModelSpec {
             BlockNorms { attention_in: norm, attention_out: norm, feed_forward_in: norm, feed_forward_out: norm, ..BlockNorms::default() };
         block.attention.qk_norm = norm.map(|norm| QkNorm { norm, per_head: true });
         block.attention.scale = scalar.powf(-0.5) as f32;
-        block.attention.window = window.filter(|_| slides);
+        // Attending both ways, the window is split between the two directions.
+        block.attention.window = window.filter(|_| slides).map(|window| if both_ways { window / 2 + 1 } else { window });
+        block.attention.causal = !both_ways;
         block.attention.rotary = Some(if slides { rotary.sliding.clone() } else { rotary.full.clone() });
     }
     model.final_norm = model.final_norm.map(centered);

@@ -14,12 +14,13 @@ const BUCKETS: usize = 32;
 const MAX_DISTANCE: usize = 128;
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
-    config.only("relative_attention_num_buckets", BUCKETS);
+    let rows = config.count_or("relative_attention_num_buckets", BUCKETS);
+    config.ensure(rows >= BUCKETS, || format!("`relative_attention_num_buckets` = {rows} is fewer than the {BUCKETS} in use"));
     let spec = bert::encoder(config, "gelu");
     let mut spec = roberta::number_from_padding(config, spec, PADDING);
     spec.embedding.types = 0;
     for block in &mut spec.blocks {
-        block.attention.bias = Some(BiasSpec::Buckets { buckets: BUCKETS, max_distance: MAX_DISTANCE });
+        block.attention.bias = Some(BiasSpec::Buckets { buckets: BUCKETS, rows, max_distance: MAX_DISTANCE });
     }
     spec
 }

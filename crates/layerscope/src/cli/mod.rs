@@ -1,0 +1,3 @@
+//! stub
+/// stub
+pub fn main() -> std::process::ExitCode { std::process::ExitCode::SUCCESS }
