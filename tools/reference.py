@@ -145,3 +145,14 @@ def deviation(found: torch.Tensor, expected: torch.Tensor) -> float:
     """``max |found - expected| / rms(expected)``."""
     found, expected = found.double(), expected.double()
     return float((found - expected).abs().max() / expected.pow(2).mean().sqrt())
+
+
+def longest_sequence(config) -> int | None:
+    """How many tokens the positions allow, ``None`` where they do not limit it."""
+    config = config.get_text_config()
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is None or getattr(config, "alibi", False):
+        return None
+    if config.model_type in ("roberta", "xlm-roberta"):  # rows up to the padding id hold no position
+        return positions - config.pad_token_id - 1
+    return positions - 2 if config.model_type == "mpnet" else positions
