@@ -43,6 +43,7 @@ fn sequence(isa: Isa, scratch: &mut AttentionScratch, packed: &mut Vec<f32>, qkv
     let AttentionScratch { keys, values, scores, bias } = scratch;
     for kv_head in 0..kv_heads {
         keys.fill_from_rows(&qkv[(heads + kv_head) * head_dim..], stride, length, head_dim);
+        keys.widen_to_whole_panels();
         values.fill_from_columns(&qkv[(heads + kv_heads + kv_head) * head_dim..], stride, length, head_dim);
         for head in kv_head * heads / kv_heads..(kv_head + 1) * heads / kv_heads {
             fill_bias(shape, head, length, bias);
@@ -51,7 +52,7 @@ fn sequence(isa: Isa, scratch: &mut AttentionScratch, packed: &mut Vec<f32>, qkv
                 let seen = shape.visible(first, length).start..shape.visible(first + count - 1, length).end;
                 let panels = seen.start / PANEL..seen.end.div_ceil(PANEL);
                 let key0 = panels.start * PANEL;
-                let columns = length.min(panels.end * PANEL) - key0;
+                let columns = panels.len() * PANEL;
 
                 scores.resize(scores.len().max(count * columns), 0.0);
                 let scores = &mut scores[..count * columns];
@@ -62,7 +63,7 @@ fn sequence(isa: Isa, scratch: &mut AttentionScratch, packed: &mut Vec<f32>, qkv
                 softmax(isa, scores, Block { first, key0, columns, length }, shape, bias);
 
                 let weights = Rows { data: scores, stride: columns, count };
-                let part = Part { inner: key0..key0 + columns, panels: 0..values.count() };
+                let part = Part { inner: key0..length.min(key0 + columns), panels: 0..values.count() };
                 let target = &mut out[first * out_stride + head * head_dim..];
                 gemm::multiply(isa, weights, values, &part, target, out_stride, Epilogue::default(), packed);
             }
@@ -116,22 +117,25 @@ for_each_isa! {
     fn softmax = softmax_body; (scores: &mut [f32], block: Block, shape: &AttentionShape, bias: &[f32])
 }
 
+/// Rows are whole panels wide: what a query may not see is minus infinity, whose exponential is exactly 0.
 #[inline(always)]
 fn softmax_body(scores: &mut [f32], block: Block, shape: &AttentionShape, bias: &[f32]) {
     let by_key = matches!(shape.bias, Some(PositionBias::Alibi { .. }));
     for (i, row) in scores.chunks_exact_mut(block.columns).enumerate() {
         let query = block.first + i;
         let visible = shape.visible(query, block.length);
-        row[..visible.start - block.key0].fill(0.0);
-        row[visible.end - block.key0..].fill(0.0);
-        let row = &mut row[visible.start - block.key0..visible.end - block.key0];
-        row.iter_mut().for_each(|score| *score *= shape.scale);
+        let (from, to) = (visible.start - block.key0, visible.end - block.key0);
         if !bias.is_empty() {
-            let from = if by_key { visible.start } else { block.length - 1 - query + visible.start };
-            row.iter_mut().zip(&bias[from..]).for_each(|(score, bias)| *score += bias);
+            let first = if by_key { visible.start } else { block.length - 1 - query + visible.start };
+            row[from..to].iter_mut().zip(&bias[first..]).for_each(|(score, bias)| *score = score.mul_add(shape.scale, *bias));
         }
+        row[..from].fill(f32::NEG_INFINITY);
+        row[to..].fill(f32::NEG_INFINITY);
+        let scale = if bias.is_empty() { shape.scale } else { 1.0 };
+        let (row, _) = row.as_chunks_mut::<PANEL>();
+        let row = row.as_flattened_mut();
         let largest = lanes::max(row);
-        row.iter_mut().for_each(|score| *score = math::exp(*score - largest));
+        row.iter_mut().for_each(|score| *score = math::exp((*score - largest) * scale));
         let factor = 1.0 / lanes::sum(row, |weight| weight);
         row.iter_mut().for_each(|weight| *weight *= factor);
     }

@@ -11,8 +11,8 @@ use super::panels::{PANEL, Panels};
 use crate::Activation;
 use std::ops::Range;
 
-/// Inner indices accumulated in registers: a panel block of 32 KiB stays in the first-level cache.
-const K_BLOCK: usize = 256;
+/// Inner indices accumulated in registers: a block of a panel, 48 KiB, passes through the first-level cache once per tile.
+const K_BLOCK: usize = 384;
 /// Rows packed together: a block of A stays in the second-level cache.
 const M_BLOCK: usize = 240;
 /// Most rows of any kernel's tile.
@@ -144,17 +144,13 @@ fn finish(c: &mut [f32], c_stride: usize, height: usize, width: usize, j0: usize
     if epilogue.bias.is_none() && epilogue.activation.is_none() {
         return;
     }
+    let bias = epilogue.bias.map_or(&[0.0; PANEL][..width], |bias| &bias[j0..][..width]);
     for i in 0..height {
         let row = &mut c[i * c_stride..][..width];
-        if let Some(bias) = epilogue.bias {
-            row.iter_mut().zip(&bias[j0..]).for_each(|(value, bias)| *value += bias);
-        }
-        if let Some(activation) = epilogue.activation {
-            // A full panel has a constant length, which the compiler vectorizes without a remainder.
-            match <&mut [f32; PANEL]>::try_from(&mut *row) {
-                Ok(full) => math::activate(activation, full),
-                Err(_) => math::activate(activation, row),
-            }
+        // A full panel has a constant length, which the compiler vectorizes without a remainder.
+        match (<&mut [f32; PANEL]>::try_from(&mut *row), <&[f32; PANEL]>::try_from(bias)) {
+            (Ok(row), Ok(bias)) => math::add_activate(epilogue.activation, row, bias),
+            _ => math::add_activate(epilogue.activation, row, bias),
         }
     }
 }
@@ -164,14 +160,57 @@ fn finish(c: &mut [f32], c_stride: usize, height: usize, width: usize, j0: usize
 fn pack_rows(a: Rows, depth: usize, tile: usize, packed: &mut [f32]) {
     for i0 in (0..a.count).step_by(tile) {
         let height = tile.min(a.count - i0);
+        let row = |i: usize| &a.data[(i0 + i) * a.stride..][..depth];
         let block = &mut packed[i0 * depth..][..height * depth];
-        for i in 0..height {
-            let row = &a.data[(i0 + i) * a.stride..][..depth];
-            for (slot, value) in block[i..].iter_mut().step_by(height).zip(row) {
-                *slot = *value;
+        let fours = height / 4 * 4;
+        for i in (0..fours).step_by(4) {
+            interleave_four([row(i), row(i + 1), row(i + 2), row(i + 3)], &mut block[i..], height);
+        }
+        for i in fours..height {
+            for (column, value) in block.chunks_exact_mut(height).zip(row(i)) {
+                column[i] = *value;
             }
         }
     }
+}
+
+/// `target[l * stride + i] = rows[i][l]`, four by four.
+#[inline(always)]
+fn interleave_four(rows: [&[f32]; 4], target: &mut [f32], stride: usize) {
+    let depth = rows[0].len();
+    let whole = depth / 4 * 4;
+    for l in (0..whole).step_by(4) {
+        let quad = rows.map(|row| <[f32; 4]>::try_from(&row[l..l + 4]).unwrap_or_default());
+        for (c, column) in transpose_four(quad).into_iter().enumerate() {
+            target[(l + c) * stride..][..4].copy_from_slice(&column);
+        }
+    }
+    for l in whole..depth {
+        for i in 0..4 {
+            target[l * stride + i] = rows[i][l];
+        }
+    }
+}
+
+/// Transposes 4 x 4. Left to itself the compiler moves the sixteen numbers one by one.
+#[inline(always)]
+fn transpose_four(rows: [[f32; 4]; 4]) -> [[f32; 4]; 4] {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::*;
+        let mut columns = [[0.0; 4]; 4];
+        // SAFETY: SSE is part of every x86-64; loads and stores are unaligned, within the arrays.
+        unsafe {
+            let [mut a, mut b, mut c, mut d] = rows.map(|row| _mm_loadu_ps(row.as_ptr()));
+            _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
+            for (column, values) in columns.iter_mut().zip([a, b, c, d]) {
+                _mm_storeu_ps(column.as_mut_ptr(), values);
+            }
+        }
+        columns
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::array::from_fn(|c| std::array::from_fn(|r| rows[r][c]))
 }
 
 #[cfg(test)]

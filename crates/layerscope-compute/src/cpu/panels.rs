@@ -26,6 +26,11 @@ impl Panels {
         panels
     }
 
+    /// Counts the zero columns that fill the last panel as columns.
+    pub fn widen_to_whole_panels(&mut self) {
+        self.n = self.n.next_multiple_of(PANEL);
+    }
+
     /// Panels in use.
     pub fn count(&self) -> usize {
         self.n.div_ceil(PANEL)

@@ -86,8 +86,8 @@ for_each_isa! {
 fn gate_body(x: &[f32], width: usize, activation: Activation, out: &mut [f32]) {
     for (row, out) in x.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
         let (gate, up) = row.split_at(width);
-        out.copy_from_slice(gate);
-        math::activate(activation, out);
+        out.fill(0.0);
+        math::add_activate(Some(activation), out, gate);
         out.iter_mut().zip(up).for_each(|(out, up)| *out *= up);
     }
 }
