@@ -6,15 +6,15 @@
 
 use super::isa::Isa;
 use super::kernels::{Kernel, Portable};
-use super::math;
+use super::math::{self, WithFunction};
 use super::panels::{PANEL, Panels};
 use crate::Activation;
 use std::ops::Range;
 
 /// Inner indices accumulated in registers: a block of a panel, 48 KiB, passes through the first-level cache once per tile.
 const K_BLOCK: usize = 384;
-/// Rows packed together: a block of A stays in the second-level cache.
-const M_BLOCK: usize = 240;
+/// Rows packed together: a block of A, 720 KiB, stays in the second-level cache while all of B passes by.
+const M_BLOCK: usize = 480;
 /// Most rows of any kernel's tile.
 const MAX_TILE: usize = 12;
 
@@ -103,8 +103,11 @@ fn blocks<K: Kernel>(a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: 
             for (j0, panel) in (0..columns).step_by(PANEL).zip(part.panels.clone()) {
                 let width = PANEL.min(columns - j0);
                 let b_block = &b.panel(panel, part.inner.start + k0)[..depth * PANEL];
-                for i0 in (0..rows).step_by(tile) {
+                let next_block = next_panel_block(b, part, panel, part.inner.start + k0, depth);
+                let share = next_block.len().div_ceil(rows.div_ceil(tile));
+                for (place, i0) in (0..rows).step_by(tile).enumerate() {
                     let height = tile.min(rows - i0);
+                    prefetch(next_block, place * share, share);
                     let a_block = &packed[i0 * depth..][..height * depth];
                     let at = (row0 + i0) * c_stride + j0;
                     if width == PANEL {
@@ -123,6 +126,28 @@ fn blocks<K: Kernel>(a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: 
     }
 }
 
+/// The block of B that is needed after this one.
+#[inline(always)]
+fn next_panel_block<'a>(b: &'a Panels, part: &Part, panel: usize, k0: usize, depth: usize) -> &'a [f32] {
+    match panel + 1 < part.panels.end {
+        true => &b.panel(panel + 1, k0)[..depth * PANEL],
+        false => &[],
+    }
+}
+
+/// Asks for a stretch of memory ahead of time: without it the first tile on every panel waits for a distant cache.
+#[inline(always)]
+fn prefetch(memory: &[f32], start: usize, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (start..(start + len).min(memory.len())).step_by(16) {
+        use std::arch::x86_64::*;
+        // SAFETY: prefetching touches nothing, and the address lies within the slice.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(memory.as_ptr().add(at).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (memory, start, len);
+}
+
 /// A tile that is narrower than a panel goes through a full one.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
@@ -138,19 +163,29 @@ fn edge_tile<K: Kernel>(height: usize, depth: usize, a: &[f32], b: &[f32], c: &m
     }
 }
 
-/// Bias and activation of one tile.
+/// Bias and activation of one tile of `height` rows and `width` columns, the first of which is column `j0` of C.
 #[inline(always)]
-fn finish(c: &mut [f32], c_stride: usize, height: usize, width: usize, j0: usize, epilogue: Epilogue) {
+fn finish(c: &mut [f32], stride: usize, height: usize, width: usize, j0: usize, epilogue: Epilogue) {
     if epilogue.bias.is_none() && epilogue.activation.is_none() {
         return;
     }
     let bias = epilogue.bias.map_or(&[0.0; PANEL][..width], |bias| &bias[j0..][..width]);
-    for i in 0..height {
-        let row = &mut c[i * c_stride..][..width];
-        // A full panel has a constant length, which the compiler vectorizes without a remainder.
-        match (<&mut [f32; PANEL]>::try_from(&mut *row), <&[f32; PANEL]>::try_from(bias)) {
-            (Ok(row), Ok(bias)) => math::add_activate(epilogue.activation, row, bias),
-            _ => math::add_activate(epilogue.activation, row, bias),
+    math::with_activation(epilogue.activation, TileEpilogue { c, stride, height, bias });
+}
+
+struct TileEpilogue<'a> {
+    c: &'a mut [f32],
+    stride: usize,
+    height: usize,
+    bias: &'a [f32],
+}
+
+impl WithFunction for TileEpilogue<'_> {
+    #[inline(always)]
+    fn call(self, function: impl Fn(f32) -> f32 + Copy) {
+        for i in 0..self.height {
+            let row = &mut self.c[i * self.stride..][..self.bias.len()];
+            math::combine(row, self.bias, |sum, bias| function(sum + bias));
         }
     }
 }

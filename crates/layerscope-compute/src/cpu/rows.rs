@@ -1,7 +1,8 @@
 //! Row-wise operations: everything between two products.
 
 use super::isa::for_each_isa;
-use super::{CpuNorm, lanes, math};
+use super::math::{self, WithFunction};
+use super::{CpuNorm, lanes};
 use crate::{Activation, HeadSegments, NormKind, RotaryPairs};
 
 for_each_isa! {
@@ -74,7 +75,7 @@ for_each_isa! {
 
 #[inline(always)]
 fn add_body(x: &mut [f32], y: &[f32]) {
-    x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
+    math::combine(x, y, |x, y| x + y);
 }
 
 for_each_isa! {
@@ -84,11 +85,23 @@ for_each_isa! {
 
 #[inline(always)]
 fn gate_body(x: &[f32], width: usize, activation: Activation, out: &mut [f32]) {
-    for (row, out) in x.chunks_exact(2 * width).zip(out.chunks_exact_mut(width)) {
-        let (gate, up) = row.split_at(width);
-        out.fill(0.0);
-        math::add_activate(Some(activation), out, gate);
-        out.iter_mut().zip(up).for_each(|(out, up)| *out *= up);
+    math::with_activation(Some(activation), Gating { x, width, out });
+}
+
+struct Gating<'a> {
+    x: &'a [f32],
+    width: usize,
+    out: &'a mut [f32],
+}
+
+impl WithFunction for Gating<'_> {
+    #[inline(always)]
+    fn call(self, function: impl Fn(f32) -> f32 + Copy) {
+        for (row, out) in self.x.chunks_exact(2 * self.width).zip(self.out.chunks_exact_mut(self.width)) {
+            let (gate, up) = row.split_at(self.width);
+            out.copy_from_slice(gate);
+            math::combine(out, up, |gate, up| function(gate) * up);
+        }
     }
 }
 
