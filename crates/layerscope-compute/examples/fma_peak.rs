@@ -7,7 +7,7 @@ use std::time::Instant;
 /// Enough independent vectors to hide the latency of the operation.
 const CHAINS: usize = 24;
 const LANES: usize = 16;
-const STEPS: usize = 4_000_000;
+const STEPS: usize = 20_000_000;
 
 #[inline(always)]
 fn chains() -> f32 {
