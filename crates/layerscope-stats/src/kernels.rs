@@ -97,14 +97,7 @@ fn absorb_group_body(chunk: Chunk, weights: Weights, into: GroupVectors, m2: &mu
 
 /// The common case of a group with one row in the batch: its mean is the row and its deviation 0.
 #[inline(always)]
-fn absorb_row<const W: usize>(
-    chunk: &Chunk,
-    row: u32,
-    start: usize,
-    weights: Weights,
-    into: &mut GroupVectors,
-    lanes: &mut [f64; LANES],
-) {
+fn absorb_row<const W: usize>(chunk: &Chunk, row: u32, start: usize, weights: Weights, into: &mut GroupVectors, lanes: &mut [f64; LANES]) {
     let x = strip::<W>(chunk, row, start);
     let inverse = chunk.inverses[row as usize];
     let mean = window::<W>(into.mean, start);
