@@ -1,9 +1,6 @@
 //! Identities that must hold, each side from its own accumulator so that the check can fail.
 
-use super::cosine::cosine_contributions;
-use super::selection::{Selection, Summary, component_rows};
-use crate::error::Result;
-use crate::sketch::PointSketch;
+use super::selection::{Selection, Summary};
 
 /// An identity and how far its sides are apart.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,9 +17,9 @@ pub struct Identity {
     pub n: u64,
 }
 
-/// All identities of a point: per group Q = M + V; over X Q = M + V, V = V_W + V_B, per component too, and the contributions to the mean
+/// All identities of a point's [selections](Summary::of_point): per group Q = M + V; over X Q = M + V, V = V_W + V_B, per component too, and the contributions to the mean
 /// cosine; over the selected groups Q = M + V_W + V_B (Yamagiwa & Shimodaira 2025, section 3 and eq. 24).
-pub fn identities(point: &PointSketch, summaries: &[Summary]) -> Result<Vec<Identity>> {
+pub fn identities(summaries: &[Summary]) -> Vec<Identity> {
     let mut found = Vec::new();
     for summary in summaries {
         let Some(totals) = &summary.totals else { continue };
@@ -37,17 +34,17 @@ pub fn identities(point: &PointSketch, summaries: &[Summary]) -> Result<Vec<Iden
         found.push(worst("group q = m + v", selection, groups));
         found.push(whole("q = m + v", totals.q, totals.m + totals.v));
         found.push(whole("v = v_within + v_between", totals.v, totals.v_within + totals.v_between));
-        let view = if selection == Selection::All { point.all()? } else { point.typical() };
-        let components = component_rows(&view);
+        let components = &summary.components;
         let apart =
             components.iter().map(|row| (row.component, residual(row.variance, row.variance_within + row.variance_between, totals.q)));
         found.push(worst("component v = v_within + v_between", selection, apart));
-        if let Some((mean, parts)) = totals.mean_cosine.zip(cosine_contributions(view.corpus())) {
+        let parts: Option<f64> = components.iter().map(|row| row.cosine_contribution).sum();
+        if let Some((mean, parts)) = totals.mean_cosine.zip(parts) {
             let identity = "mean_cosine = sum of cosine_contribution";
-            found.push(Identity { identity, selection, residual: residual(mean, parts.iter().sum(), 1.0), at: None, n: totals.nonzero });
+            found.push(Identity { identity, selection, residual: residual(mean, parts, 1.0), at: None, n: totals.nonzero });
         }
     }
-    Ok(found)
+    found
 }
 
 fn residual(left: f64, right: f64, scale: f64) -> f64 {

@@ -13,7 +13,7 @@ pub use cosine::{cosine_contributions, mean_cosine, self_similarity};
 pub use fit::{Fit, Line, fit_line, fit_with_errors, jackknife, variation, variation_error};
 pub use identity::{Identity, identities};
 pub use norm::{cv_q, cv_q_exponent, cv_q_ladder, predicted_q};
-pub use selection::{ComponentRow, GroupRow, Selection, Summary, Totals, component_rows};
+pub use selection::{ComponentRow, GroupRow, Selection, Summary, Totals};
 pub use table::{Estimate, Family, LayerRow, MEASURES, Measure, Needs};
 
 use crate::error::Result;
@@ -46,9 +46,8 @@ impl PointTables {
     pub fn new(point: &PointSketch, settings: &Settings) -> Result<PointTables> {
         let summaries = Summary::of_point(point, settings.frequency.as_ref())?;
         let layers = summaries.iter().flat_map(|summary| summary_rows(summary, point, settings)).collect();
-        let components = component_rows(&point.all()?);
-        let identities = identities(point, &summaries)?;
-        let groups = summaries.into_iter().next().map(|all| all.groups).unwrap_or_default();
+        let identities = identities(&summaries);
+        let (groups, components) = summaries.into_iter().next().map(|all| (all.groups, all.components)).unwrap_or_default();
         Ok(PointTables { layers, groups, components, identities })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::cosine::mean_cosine;
+use super::cosine::{cosine_contributions, mean_cosine};
 use crate::error::Result;
 use crate::sketch::{CorpusMoments, Group, PointSketch, StatesView};
 
@@ -95,27 +95,34 @@ pub struct Summary {
     pub groups: Vec<GroupRow>,
     /// Its values.
     pub totals: Option<Totals>,
+    /// Its components; none for `selected`, whose second moments per component are not known.
+    pub components: Vec<ComponentRow>,
 }
 
 impl Summary {
     /// All selections of a point, in the order of the tables; `selected` only with a frequency range (token, surface and word).
     pub fn of_point(point: &PointSketch, frequency: Option<&RangeInclusive<u64>>) -> Result<Vec<Summary>> {
         let view = point.all()?;
-        let groups: Vec<GroupRow> = view.groups().map(|(id, group)| GroupRow::new(id, &group)).collect();
-        let all = Summary { selection: Selection::All, totals: Totals::of_view(&view), groups };
-        let selected = frequency.map(|range| {
-            let kept = |group: &GroupRow| range.contains(&group.n);
-            let totals = GroupTotals::of(&view, |n| range.contains(&n)).map(Totals::of_groups);
-            Summary { selection: Selection::Selected, totals, groups: all.groups.iter().filter(|group| kept(group)).cloned().collect() }
+        let all = Summary::of_view(Selection::All, &view);
+        let selected = frequency.map(|range| Summary {
+            selection: Selection::Selected,
+            groups: all.groups.iter().filter(|group| range.contains(&group.n)).cloned().collect(),
+            totals: GroupTotals::of(&view, |n| range.contains(&n)).map(|groups| Totals::of_groups(&groups)),
+            components: Vec::new(),
         });
-        let typical = if point.massive_states() == 0 {
-            Summary { selection: Selection::Typical, ..all.clone() }
-        } else {
-            let view = point.typical();
-            let groups = view.groups().map(|(id, group)| GroupRow::new(id, &group)).collect();
-            Summary { selection: Selection::Typical, totals: Totals::of_view(&view), groups }
+        let typical = match point.massive_states() {
+            0 => Summary { selection: Selection::Typical, ..all.clone() },
+            _ => Summary::of_view(Selection::Typical, &point.typical()),
         };
         Ok([Some(all), selected, Some(typical)].into_iter().flatten().collect())
+    }
+
+    fn of_view(selection: Selection, view: &StatesView) -> Summary {
+        let groups = view.groups().map(|(id, group)| GroupRow::new(id, &group)).collect();
+        let of_groups = GroupTotals::of(view, |_| true);
+        let totals = of_groups.as_ref().map(|groups| Totals::of_corpus(view.corpus(), groups));
+        let components = of_groups.as_ref().map(|groups| component_rows(view, groups)).unwrap_or_default();
+        Summary { selection, groups, totals, components }
     }
 
     /// Number of states.
@@ -126,10 +133,8 @@ impl Summary {
 
 impl Totals {
     /// Q, M, V from the corpus moments; V_W and V_B from the groups.
-    fn of_view(view: &StatesView) -> Option<Totals> {
-        let corpus = view.corpus();
-        let groups = GroupTotals::of(view, |_| true)?;
-        Some(Totals {
+    fn of_corpus(corpus: &CorpusMoments, groups: &GroupTotals) -> Totals {
+        Totals {
             n: corpus.n(),
             nonzero: corpus.nonzero(),
             q: corpus.square().iter().sum(),
@@ -139,11 +144,11 @@ impl Totals {
             v_between: groups.between.iter().sum(),
             mean_norm: corpus.norm(),
             mean_cosine: mean_cosine(corpus.unit(), corpus.nonzero()),
-        })
+        }
     }
 
     /// Everything from the groups.
-    fn of_groups(groups: GroupTotals) -> Totals {
+    fn of_groups(groups: &GroupTotals) -> Totals {
         let v_between: f64 = groups.between.iter().sum();
         Totals {
             n: groups.n,
@@ -160,7 +165,7 @@ impl Totals {
 }
 
 /// p_t-weighted means over some groups.
-pub(super) struct GroupTotals {
+struct GroupTotals {
     n: u64,
     nonzero: u64,
     q: f64,
@@ -169,12 +174,12 @@ pub(super) struct GroupTotals {
     mean: Vec<f64>,
     unit: Vec<f64>,
     /// sum_t p_t (mu_i(X_t) - mu_i(X))^2 per component.
-    pub between: Vec<f64>,
+    between: Vec<f64>,
 }
 
 impl GroupTotals {
     /// Over the groups whose frequency `keep` accepts, in two passes; None if there are none.
-    pub fn of(view: &StatesView, keep: impl Fn(u64) -> bool) -> Option<GroupTotals> {
+    fn of(view: &StatesView, keep: impl Fn(u64) -> bool) -> Option<GroupTotals> {
         let groups = || view.groups().map(|(_, group)| group).filter(|group| keep(group.n));
         let n: u64 = groups().map(|group| group.n).sum();
         let nonzero: u64 = groups().map(|group| group.nonzero).sum();
@@ -236,12 +241,11 @@ pub struct ComponentRow {
     pub cosine_contribution: Option<f64>,
 }
 
-/// The components' table over all states (Yamagiwa & Shimodaira 2025, eq. 24); empty without states.
-pub fn component_rows(view: &StatesView) -> Vec<ComponentRow> {
-    let corpus: &CorpusMoments = view.corpus();
+/// The components' table (Yamagiwa & Shimodaira 2025, eq. 24).
+fn component_rows(view: &StatesView, groups: &GroupTotals) -> Vec<ComponentRow> {
+    let corpus = view.corpus();
     let n = corpus.n() as f64;
-    let Some(groups) = GroupTotals::of(view, |_| true) else { return Vec::new() };
-    let contributions = super::cosine::cosine_contributions(corpus);
+    let contributions = cosine_contributions(corpus);
     (0..corpus.dim())
         .map(|i| ComponentRow {
             component: i as u32,
