@@ -75,61 +75,64 @@ for_each_isa! {
 #[inline(always)]
 fn absorb_group_body(chunk: Chunk, weights: Weights, into: GroupVectors, m2: &mut f64) {
     let mut into = into;
-    let mut lanes = [0.0; LANES];
+    let (mut lanes, mut tail) = ([0.0; LANES], 0.0);
     let whole = chunk.dim - chunk.dim % LANES;
     if let [row] = *chunk.rows {
         for start in (0..whole).step_by(LANES) {
-            absorb_row::<LANES>(&chunk, row, start, weights, &mut into, &mut lanes);
+            add(&mut lanes, absorb_row(&chunk, row, start, weights, &mut into));
         }
         for start in whole..chunk.dim {
-            absorb_row::<1>(&chunk, row, start, weights, &mut into, &mut lanes);
+            let [grown] = absorb_row(&chunk, row, start, weights, &mut into);
+            tail += grown;
         }
     } else {
         for start in (0..whole).step_by(LANES) {
-            absorb_rows::<LANES>(&chunk, start, weights, &mut into, &mut lanes);
+            add(&mut lanes, absorb_rows(&chunk, start, weights, &mut into));
         }
         for start in whole..chunk.dim {
-            absorb_rows::<1>(&chunk, start, weights, &mut into, &mut lanes);
+            let [grown] = absorb_rows(&chunk, start, weights, &mut into);
+            tail += grown;
         }
     }
-    *m2 += fold(lanes);
+    *m2 += fold(lanes) + tail;
 }
 
-/// The common case of a group with one row in the batch: its mean is the row and its deviation 0.
+/// The common case of a group with one row in the batch: its mean is the row and its deviation 0. Returns what M2 grows by.
 #[inline(always)]
-fn absorb_row<const W: usize>(chunk: &Chunk, row: u32, start: usize, weights: Weights, into: &mut GroupVectors, lanes: &mut [f64; LANES]) {
+fn absorb_row<const W: usize>(chunk: &Chunk, row: u32, start: usize, weights: Weights, into: &mut GroupVectors) -> [f64; W] {
     let x = strip::<W>(chunk, row, start);
     let inverse = chunk.inverses[row as usize];
-    let mean = window::<W>(into.mean, start);
-    let unit = window::<W>(into.unit, start);
-    let within = window::<W>(into.within, start);
-    let lane = first_lane::<W>(start);
-    for l in 0..W {
-        let delta = x[l] - mean[l];
-        let grown = delta * delta * weights.cross;
-        within[l] += grown;
-        lanes[lane + l] += grown;
-        mean[l] += delta * weights.share;
-        unit[l] += (x[l] * inverse - unit[l]) * weights.unit_share;
-    }
+    merge_strip(start, weights, into, x, [0.0; W], x.map(|x| x * inverse))
 }
 
+/// Returns what M2 grows by.
 #[inline(always)]
-fn absorb_rows<const W: usize>(chunk: &Chunk, start: usize, weights: Weights, into: &mut GroupVectors, lanes: &mut [f64; LANES]) {
-    let (sum, units) = sums::<W>(chunk, start);
-    let (center, m2) = two_pass::<W>(chunk, start, &sum, weights.n);
-    let mean = window::<W>(into.mean, start);
-    let unit = window::<W>(into.unit, start);
-    let within = window::<W>(into.within, start);
-    let lane = first_lane::<W>(start);
+fn absorb_rows<const W: usize>(chunk: &Chunk, start: usize, weights: Weights, into: &mut GroupVectors) -> [f64; W] {
+    let (mean, m2) = two_pass::<W>(chunk, start, weights.n);
+    let units = sum::<W>(chunk, start, |x, inverse, _| x * inverse);
+    merge_strip(start, weights, into, mean, m2, units.map(|unit| unit / weights.units))
+}
+
+/// Chan's update of one strip with the chunk's own mean, M2 and mean unit vector.
+#[inline(always)]
+fn merge_strip<const W: usize>(
+    start: usize,
+    weights: Weights,
+    into: &mut GroupVectors,
+    own_mean: [f64; W],
+    own_m2: [f64; W],
+    own_unit: [f64; W],
+) -> [f64; W] {
+    let (mean, unit, within) = (window::<W>(into.mean, start), window::<W>(into.unit, start), window::<W>(into.within, start));
+    let mut grown = [0.0; W];
     for l in 0..W {
-        let delta = center[l] - mean[l];
-        let grown = m2[l] + delta * delta * weights.cross;
-        within[l] += grown;
-        lanes[lane + l] += grown;
+        let delta = own_mean[l] - mean[l];
+        grown[l] = own_m2[l] + delta * delta * weights.cross;
         mean[l] += delta * weights.share;
-        unit[l] += (units[l] / weights.units - unit[l]) * weights.unit_share;
+        within[l] += grown[l];
+        unit[l] += (own_unit[l] - unit[l]) * weights.unit_share;
     }
+    grown
 }
 
 /// Moments of all rows as vectors.
@@ -160,18 +163,10 @@ fn absorb_corpus_body(chunk: Chunk, weights: Weights, into: CorpusVectors) {
 
 #[inline(always)]
 fn absorb_components<const W: usize>(chunk: &Chunk, start: usize, weights: Weights, into: &mut CorpusVectors) {
-    let (sum, units) = sums::<W>(chunk, start);
-    let (mut squares, mut unit_squares) = ([0.0; W], [0.0; W]);
-    for &row in chunk.rows {
-        let x = strip::<W>(chunk, row, start);
-        let inverse = chunk.inverses[row as usize];
-        for l in 0..W {
-            squares[l] += x[l] * x[l];
-            let unit = x[l] * inverse;
-            unit_squares[l] += unit * unit;
-        }
-    }
-    let (center, own) = two_pass::<W>(chunk, start, &sum, weights.n);
+    let (center, own) = two_pass::<W>(chunk, start, weights.n);
+    let squares = sum::<W>(chunk, start, |x, _, _| x * x);
+    let units = sum::<W>(chunk, start, |x, inverse, _| x * inverse);
+    let unit_squares = sum::<W>(chunk, start, |x, inverse, _| (x * inverse) * (x * inverse));
     let mean = window::<W>(into.mean, start);
     let m2 = window::<W>(into.m2, start);
     let square = window::<W>(into.square, start);
@@ -204,57 +199,52 @@ for_each_isa! {
 #[inline(always)]
 fn sum_products_body(chunk: Chunk, products: &mut SumProducts) {
     let (mut across, mut square) = ([0.0; LANES], [0.0; LANES]);
+    let mut tail = SumProducts::default();
     let whole = chunk.dim - chunk.dim % LANES;
     for start in (0..whole).step_by(LANES) {
-        let (sum, units) = sums::<LANES>(&chunk, start);
+        let states = sum::<LANES>(&chunk, start, |x, _, _| x);
+        let units = sum::<LANES>(&chunk, start, |x, inverse, _| x * inverse);
         for l in 0..LANES {
-            across[l] += sum[l] * units[l];
-            square[l] += sum[l] * sum[l];
+            across[l] += states[l] * units[l];
+            square[l] += states[l] * states[l];
         }
     }
     for start in whole..chunk.dim {
-        let ([sum], [unit]) = sums::<1>(&chunk, start);
-        across[start % LANES] += sum * unit;
-        square[start % LANES] += sum * sum;
+        let [state] = sum::<1>(&chunk, start, |x, _, _| x);
+        let [unit] = sum::<1>(&chunk, start, |x, inverse, _| x * inverse);
+        tail.across += state * unit;
+        tail.square += state * state;
     }
-    *products = SumProducts { across: fold(across), square: fold(square) };
+    *products = SumProducts { across: fold(across) + tail.across, square: fold(square) + tail.square };
 }
 
-/// Sums of states and of unit vectors over the rows.
+/// Sum over the rows of `term(x, 1 / ||x||, lane)`. One sum a loop: the compiler pairs up two sums of a loop, badly.
 #[inline(always)]
-fn sums<const W: usize>(chunk: &Chunk, start: usize) -> ([f64; W], [f64; W]) {
-    let (mut sum, mut units) = ([0.0; W], [0.0; W]);
+fn sum<const W: usize>(chunk: &Chunk, start: usize, term: impl Fn(f64, f64, usize) -> f64) -> [f64; W] {
+    let mut sum = [0.0; W];
     for &row in chunk.rows {
         let x = strip::<W>(chunk, row, start);
         let inverse = chunk.inverses[row as usize];
         for l in 0..W {
-            sum[l] += x[l];
-            units[l] += x[l] * inverse;
+            sum[l] += term(x[l], inverse, l);
         }
     }
-    (sum, units)
+    sum
 }
 
 /// Mean and sum of squared deviations, each corrected by the rounding that the first pass left behind.
 #[inline(always)]
-fn two_pass<const W: usize>(chunk: &Chunk, start: usize, sum: &[f64; W], n: f64) -> ([f64; W], [f64; W]) {
-    let mut center = sum.map(|sum| sum / n);
-    let (mut left, mut m2) = ([0.0; W], [0.0; W]);
-    for &row in chunk.rows {
-        let x = strip::<W>(chunk, row, start);
-        for l in 0..W {
-            let deviation = x[l] - center[l];
-            left[l] += deviation;
-            m2[l] += deviation * deviation;
-        }
-    }
+fn two_pass<const W: usize>(chunk: &Chunk, start: usize, n: f64) -> ([f64; W], [f64; W]) {
+    let mut mean = sum::<W>(chunk, start, |x, _, _| x).map(|sum| sum / n);
+    let left = sum::<W>(chunk, start, |x, _, l| x - mean[l]);
+    let mut m2 = sum::<W>(chunk, start, |x, _, l| (x - mean[l]) * (x - mean[l]));
     for l in 0..W {
         let correction = left[l] / n;
         let corrected = m2[l] - left[l] * correction;
         m2[l] = if corrected > 0.0 { corrected } else { 0.0 };
-        center[l] += correction;
+        mean[l] += correction;
     }
-    (center, m2)
+    (mean, m2)
 }
 
 /// `W` components of a row as f64.
@@ -274,10 +264,11 @@ fn window<const W: usize>(values: &mut [f64], start: usize) -> &mut [f64] {
     &mut values[start..start + W]
 }
 
-/// Whole strips start at lane 0; single components go to the lane they would have had in a strip.
 #[inline(always)]
-fn first_lane<const W: usize>(start: usize) -> usize {
-    if W == LANES { 0 } else { start % LANES }
+fn add<const W: usize>(sum: &mut [f64; W], values: [f64; W]) {
+    for l in 0..W {
+        sum[l] += values[l];
+    }
 }
 
 /// Halves the lanes until one is left.

@@ -269,3 +269,10 @@ fn selected_comes_only_with_frequencies_and_prediction_only_with_weights() {
     assert_eq!(predicted_q(&[3.0, 1.0], Some(&[2.0, 0.0])), 14.0);
     assert_eq!(predicted_q(&[3.0, 1.0], None), 10.0);
 }
+
+#[test]
+fn memory_is_as_announced() {
+    let sketch = PointSketch::new(50, 16, None);
+    let stored: usize = sketch.tensors().0.values().map(|tensor| tensor.values.len() * 8).sum();
+    assert!(PointSketch::bytes(50, 16).abs_diff(stored) < 100);
+}

@@ -30,6 +30,12 @@ impl PointSketch {
         }
     }
 
+    /// Memory that one takes, but for groups with massive states, each of which takes as much as a group again.
+    pub fn bytes(groups: usize, dim: usize) -> usize {
+        let vectors = 1 + 5 + 1 + 5; // of the groups, the corpus, and both again for massive states
+        groups * (2 * dim + 5) * size_of::<f64>() + vectors * dim * size_of::<f64>()
+    }
+
     /// Number of components.
     pub fn dim(&self) -> usize {
         self.corpus.dim()
