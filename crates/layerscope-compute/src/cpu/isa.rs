@@ -46,11 +46,12 @@ impl Isa {
 }
 
 /// Defines `fn $name(isa, args)` that runs the `#[inline(always)]` function `$body` compiled for the given instruction set.
+#[macro_export]
 macro_rules! for_each_isa {
     ($(#[$doc:meta])* $vis:vis fn $name:ident = $body:path; ($($arg:ident: $type:ty),* $(,)?)) => {
         $(#[$doc])*
         #[allow(clippy::too_many_arguments)]
-        $vis fn $name(isa: crate::cpu::isa::Isa, $($arg: $type),*) {
+        $vis fn $name(isa: $crate::cpu::Isa, $($arg: $type),*) {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
             #[allow(clippy::too_many_arguments)]
@@ -66,11 +67,11 @@ macro_rules! for_each_isa {
             match isa {
                 // SAFETY: `Isa` values other than Portable come from run-time detection.
                 #[cfg(target_arch = "x86_64")]
-                crate::cpu::isa::Isa::Avx512 => unsafe { avx512($($arg),*) },
+                $crate::cpu::Isa::Avx512 => unsafe { avx512($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                crate::cpu::isa::Isa::Avx2 => unsafe { avx2($($arg),*) },
-                crate::cpu::isa::Isa::Portable => $body($($arg),*),
+                $crate::cpu::Isa::Avx2 => unsafe { avx2($($arg),*) },
+                $crate::cpu::Isa::Portable => $body($($arg),*),
             }
         }
     };

@@ -1,0 +1,233 @@
+//! One batch of hidden states at one point, and which of its rows count for which group.
+
+use layerscope_compute::cpu::Isa;
+
+use crate::error::{Error, Result};
+use crate::kernels;
+
+/// The group of a row that is not counted (special tokens, context that another window counts, rows that are not finite).
+pub const NOT_COUNTED: u32 = u32::MAX;
+
+/// The rows of one group within [`Segments::order`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The group.
+    pub group: u32,
+    /// Its first place in the order.
+    pub start: u32,
+    /// One past its last place.
+    pub end: u32,
+}
+
+/// Counted rows sorted by group. Built once per batch, used at every point.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Segments {
+    order: Vec<u32>,
+    segments: Vec<Segment>,
+    counted: Vec<u32>,
+}
+
+impl Segments {
+    /// From the group of every row; [`NOT_COUNTED`] leaves a row out. Rows of one group keep their order.
+    pub fn new(groups: &[u32]) -> Segments {
+        Segments::of(groups.iter().enumerate().filter(|(_, group)| **group != NOT_COUNTED).map(|(row, &group)| (group, row as u32)))
+    }
+
+    /// From (group, row), rows ascending.
+    fn of(pairs: impl Iterator<Item = (u32, u32)>) -> Segments {
+        let mut keys: Vec<u64> = pairs.map(|(group, row)| u64::from(group) << 32 | u64::from(row)).collect();
+        let counted = keys.iter().map(|&key| key as u32).collect();
+        keys.sort_unstable();
+        let mut segments: Vec<Segment> = Vec::new();
+        for (place, &key) in keys.iter().enumerate() {
+            let (group, place) = ((key >> 32) as u32, place as u32);
+            match segments.last_mut() {
+                Some(last) if last.group == group => last.end = place + 1,
+                _ => segments.push(Segment { group, start: place, end: place + 1 }),
+            }
+        }
+        Segments { order: keys.iter().map(|&key| key as u32).collect(), segments, counted }
+    }
+
+    /// Every group with its rows, groups ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &[u32])> {
+        self.segments.iter().map(|segment| (segment.group, &self.order[segment.start as usize..segment.end as usize]))
+    }
+
+    /// Counted rows sorted by group.
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// Where each group lies in the order.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Counted rows as they come.
+    pub fn counted(&self) -> &[u32] {
+        &self.counted
+    }
+
+    /// Those rows for which `apart` holds, and the others.
+    pub(crate) fn partition(&self, apart: impl Fn(u32) -> bool) -> (Segments, Segments) {
+        let mut pairs: Vec<(u32, u32)> = self.iter().flat_map(|(group, rows)| rows.iter().map(move |&row| (group, row))).collect();
+        pairs.sort_unstable_by_key(|&(_, row)| row);
+        let (apart, rest): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|&(_, row)| apart(row));
+        (Segments::of(apart.into_iter()), Segments::of(rest.into_iter()))
+    }
+}
+
+/// Hidden states of one batch at one point, with what every sketch needs of them.
+///
+/// Making one computes the norms, so it is worth doing before a worker waits for its turn to update the sketches.
+pub struct BatchRows<'a> {
+    states: &'a [f32],
+    dim: usize,
+    segments: &'a Segments,
+    sequences: &'a [u32],
+    squares: Vec<f64>,
+    norms: Vec<f64>,
+    inverses: Vec<f64>,
+    isa: Isa,
+}
+
+impl<'a> BatchRows<'a> {
+    /// `states` are `rows x dim`; `sequences` are cumulative lengths starting with 0 (empty if rows are no sequences).
+    pub fn new(states: &'a [f32], dim: usize, segments: &'a Segments, sequences: &'a [u32]) -> Result<BatchRows<'a>> {
+        BatchRows::checked(states, dim, segments, sequences, Isa::detect())
+    }
+
+    /// The same with a chosen one of [`Isa::available`]; the bits do not depend on it.
+    pub fn with_isa(states: &'a [f32], dim: usize, segments: &'a Segments, sequences: &'a [u32], isa: Isa) -> Result<BatchRows<'a>> {
+        assert!(Isa::available().contains(&isa), "{isa:?} is not available on this machine");
+        BatchRows::checked(states, dim, segments, sequences, isa)
+    }
+
+    fn checked(states: &'a [f32], dim: usize, segments: &'a Segments, sequences: &'a [u32], isa: Isa) -> Result<BatchRows<'a>> {
+        if dim == 0 || !states.len().is_multiple_of(dim) {
+            return Err(Error::Rows(format!("{} numbers are no rows of {dim} components", states.len())));
+        }
+        let rows = states.len() / dim;
+        if let Some(&last) = segments.counted.last().filter(|row| **row as usize >= rows) {
+            return Err(Error::Rows(format!("row {last} is counted, but the batch has {rows} rows")));
+        }
+        let ascending = sequences.is_sorted() && sequences.first().is_none_or(|first| *first == 0);
+        if !ascending || sequences.last().is_some_and(|end| *end as usize > rows) {
+            return Err(Error::Rows(format!("sequence offsets must start with 0, ascend and end within the batch of {rows} rows")));
+        }
+        let mut squares = vec![0.0; rows];
+        kernels::square_norms(isa, states, dim, &mut squares);
+        let norms: Vec<f64> = squares.iter().map(|square| square.sqrt()).collect();
+        let inverses = norms.iter().map(|&norm| if norm > 0.0 { 1.0 / norm } else { 0.0 }).collect();
+        Ok(BatchRows { states, dim, segments, sequences, squares, norms, inverses, isa })
+    }
+
+    /// Number of components.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Which rows count for which group.
+    pub fn segments(&self) -> &'a Segments {
+        self.segments
+    }
+
+    /// ||x|| of every row, counted or not.
+    pub fn norms(&self) -> &[f64] {
+        &self.norms
+    }
+
+    /// One row's state.
+    pub fn state(&self, row: u32) -> &'a [f32] {
+        &self.states[row as usize * self.dim..][..self.dim]
+    }
+
+    /// Counted rows of each sequence.
+    pub(crate) fn counted_by_sequence(&self) -> impl Iterator<Item = &'a [u32]> {
+        let mut rest = self.segments.counted.as_slice();
+        self.sequences.iter().skip(1).map(move |&end| {
+            let (rows, later) = rest.split_at(rest.partition_point(|&row| row < end));
+            rest = later;
+            rows
+        })
+    }
+
+    /// Cuts rows into pieces that fit the cache, with their shared numbers.
+    pub(crate) fn chunks<'b>(&'b self, rows: &'b [u32]) -> impl Iterator<Item = Chunk<'b>> {
+        rows.chunks(CHUNK).map(|rows| self.chunk(rows))
+    }
+
+    /// These rows in one piece.
+    pub(crate) fn chunk<'b>(&'b self, rows: &'b [u32]) -> Chunk<'b> {
+        Chunk { states: self.states, dim: self.dim, inverses: &self.inverses, rows }
+    }
+
+    /// The instruction set in use.
+    pub(crate) fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Count, mean square norm, mean norm and non-zero rows among `rows`.
+    pub(crate) fn scalars(&self, rows: &[u32]) -> Scalars {
+        let n = rows.len() as f64;
+        let mean = |values: &[f64]| rows.iter().map(|&row| values[row as usize]).sum::<f64>() / n;
+        let nonzero = rows.iter().filter(|&&row| self.inverses[row as usize] > 0.0).count();
+        Scalars { n: rows.len() as u64, nonzero: nonzero as u64, square: mean(&self.squares), norm: mean(&self.norms) }
+    }
+}
+
+/// Rows per merge: few enough to stay in the first-level cache, and to keep plain sums as good as exact.
+const CHUNK: usize = 64;
+
+/// Some rows of a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct Chunk<'a> {
+    pub states: &'a [f32],
+    pub dim: usize,
+    /// 1 / ||x|| of every row of the batch, 0 for zero rows.
+    pub inverses: &'a [f64],
+    pub rows: &'a [u32],
+}
+
+/// What a chunk contributes beside vectors.
+pub(crate) struct Scalars {
+    pub n: u64,
+    pub nonzero: u64,
+    pub square: f64,
+    pub norm: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_group_stay_in_order() {
+        let segments = Segments::new(&[7, 2, NOT_COUNTED, 7, 2]);
+        assert_eq!(segments.order(), [1, 4, 0, 3]);
+        assert_eq!(segments.counted(), [0, 1, 3, 4]);
+        assert_eq!(segments.segments(), [Segment { group: 2, start: 0, end: 2 }, Segment { group: 7, start: 2, end: 4 }]);
+        let (apart, rest) = segments.partition(|row| row == 3);
+        assert_eq!(apart, Segments::new(&[NOT_COUNTED, NOT_COUNTED, NOT_COUNTED, 7]));
+        assert_eq!(rest, Segments::new(&[7, 2, NOT_COUNTED, NOT_COUNTED, 2]));
+    }
+
+    #[test]
+    fn batches_that_do_not_fit_together_are_refused() {
+        let segments = Segments::new(&[0, 0]);
+        assert!(BatchRows::new(&[0.0; 3], 2, &segments, &[]).is_err());
+        assert!(BatchRows::new(&[0.0; 2], 2, &segments, &[]).is_err());
+        assert!(BatchRows::new(&[0.0; 4], 0, &segments, &[]).is_err());
+        assert!(BatchRows::new(&[0.0; 4], 2, &segments, &[0, 3]).is_err());
+        assert!(BatchRows::new(&[0.0; 4], 2, &segments, &[0, 2, 1]).is_err());
+        assert!(BatchRows::new(&[0.0; 4], 2, &segments, &[0, 1, 2]).is_ok());
+    }
+
+    #[test]
+    fn sequences_get_their_counted_rows() {
+        let segments = Segments::new(&[0, NOT_COUNTED, 1, NOT_COUNTED, 0]);
+        let batch = BatchRows::new(&[1.0; 5], 1, &segments, &[0, 2, 2, 5]).unwrap();
+        assert_eq!(batch.counted_by_sequence().collect::<Vec<_>>(), [&[0u32][..], &[], &[2, 4]]);
+    }
+}

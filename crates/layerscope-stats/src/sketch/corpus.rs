@@ -1,0 +1,156 @@
+//! Moments of all states at one point, whatever their group.
+
+use super::{Sketch, Tensors, mean_of_means};
+use crate::error::{Error, Result, must_match};
+use crate::kernels::{self, CorpusVectors, Weights};
+use crate::rows::BatchRows;
+
+/// n, zero rows and mean norm; per component the mean, the sum of squared deviations, the mean square, and mean and mean square
+/// of the unit vectors.
+///
+/// Kept apart from [`GroupMoments`](super::GroupMoments) on purpose: V = V_W + V_B can only fail if its sides come from
+/// different accumulators.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CorpusMoments {
+    n: u64,
+    nonzero: u64,
+    norm: f64,
+    mean: Vec<f64>,
+    m2: Vec<f64>,
+    square: Vec<f64>,
+    unit: Vec<f64>,
+    unit_square: Vec<f64>,
+}
+
+impl CorpusMoments {
+    /// Of states with `dim` components.
+    pub fn new(dim: usize) -> CorpusMoments {
+        let zeros = || vec![0.0; dim];
+        CorpusMoments { n: 0, nonzero: 0, norm: 0.0, mean: zeros(), m2: zeros(), square: zeros(), unit: zeros(), unit_square: zeros() }
+    }
+
+    /// Number of components.
+    pub fn dim(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// Number of states.
+    pub fn n(&self) -> u64 {
+        self.n
+    }
+
+    /// Those that are not the zero vector.
+    pub fn nonzero(&self) -> u64 {
+        self.nonzero
+    }
+
+    /// Mean of ||x||.
+    pub fn norm(&self) -> f64 {
+        self.norm
+    }
+
+    /// mu_i: mean of x_i.
+    pub fn mean(&self) -> &[f64] {
+        &self.mean
+    }
+
+    /// Sum of (x_i - mu_i)^2.
+    pub fn m2(&self) -> &[f64] {
+        &self.m2
+    }
+
+    /// q_i: mean of x_i^2.
+    pub fn square(&self) -> &[f64] {
+        &self.square
+    }
+
+    /// Mean of u_i over non-zero states, u = x / ||x||.
+    pub fn unit(&self) -> &[f64] {
+        &self.unit
+    }
+
+    /// Mean of u_i^2 over non-zero states.
+    pub fn unit_square(&self) -> &[f64] {
+        &self.unit_square
+    }
+
+    /// Adds the counted rows of a batch.
+    pub fn update(&mut self, batch: &BatchRows) -> Result<()> {
+        if batch.dim() != self.dim() {
+            return Err(Error::Rows(format!("states have {} components where {} belong", batch.dim(), self.dim())));
+        }
+        self.update_rows(batch, batch.segments().counted());
+        Ok(())
+    }
+
+    /// Adds these rows of a checked batch.
+    pub(super) fn update_rows(&mut self, batch: &BatchRows, rows: &[u32]) {
+        for chunk in batch.chunks(rows) {
+            let new = batch.scalars(chunk.rows);
+            let weights = Weights::new((self.n, self.nonzero), new.n, new.nonzero);
+            let into = CorpusVectors {
+                mean: &mut self.mean,
+                m2: &mut self.m2,
+                square: &mut self.square,
+                unit: &mut self.unit,
+                unit_square: &mut self.unit_square,
+            };
+            kernels::absorb_corpus(batch.isa(), chunk, weights, into);
+            self.add_scalars(new.n, new.nonzero, new.norm);
+        }
+    }
+
+    fn add_scalars(&mut self, n: u64, nonzero: u64, norm: f64) {
+        self.norm = mean_of_means(self.norm, self.n, norm, n);
+        self.n += n;
+        self.nonzero += nonzero;
+    }
+}
+
+impl Sketch for CorpusMoments {
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        must_match("the number of components", self.dim(), other.dim())?;
+        if other.n == 0 {
+            return Ok(());
+        }
+        let weights = Weights::new((self.n, self.nonzero), other.n, other.nonzero);
+        for i in 0..self.dim() {
+            let delta = other.mean[i] - self.mean[i];
+            self.m2[i] += other.m2[i] + delta * delta * weights.cross;
+            self.mean[i] += delta * weights.share;
+            self.square[i] += (other.square[i] - self.square[i]) * weights.share;
+            self.unit[i] += (other.unit[i] - self.unit[i]) * weights.unit_share;
+            self.unit_square[i] += (other.unit_square[i] - self.unit_square[i]) * weights.unit_share;
+        }
+        self.add_scalars(other.n, other.nonzero, other.norm);
+        Ok(())
+    }
+
+    fn tensors(&self) -> Tensors<'_> {
+        let dim = [self.dim()];
+        let mut tensors = Tensors::default();
+        tensors.put_u64("n", &[2], vec![self.n, self.nonzero]);
+        tensors.put_numbers("norm", &[self.norm]);
+        tensors.put_f64("mean", &dim, &self.mean);
+        tensors.put_f64("m2", &dim, &self.m2);
+        tensors.put_f64("square", &dim, &self.square);
+        tensors.put_f64("unit", &dim, &self.unit);
+        tensors.put_f64("unit_square", &dim, &self.unit_square);
+        tensors
+    }
+
+    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+        let dim: [usize; 1] = tensors.shape("mean")?;
+        let counts = tensors.take_u64("n", &[2])?;
+        Ok(CorpusMoments {
+            n: counts[0],
+            nonzero: counts[1],
+            norm: tensors.take_f64("norm", &[1])?[0],
+            mean: tensors.take_f64("mean", &dim)?,
+            m2: tensors.take_f64("m2", &dim)?,
+            square: tensors.take_f64("square", &dim)?,
+            unit: tensors.take_f64("unit", &dim)?,
+            unit_square: tensors.take_f64("unit_square", &dim)?,
+        })
+    }
+}

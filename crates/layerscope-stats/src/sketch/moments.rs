@@ -1,0 +1,238 @@
+//! Moments of every group at one point.
+
+use super::{Sketch, Tensors, mean_of_means};
+use crate::error::{Error, Result, must_match};
+use crate::kernels::{self, GroupVectors, Weights};
+use crate::rows::{BatchRows, Segments};
+
+/// Per group n, mean, sum ||x - mean||^2, mean ||x||^2, mean ||x||, non-zero rows and their mean unit vector; and per component
+/// the sum over groups of squared deviations.
+///
+/// 16 d + 40 bytes a group. Batches enter by their own corrected two-pass moments and merge by Chan's formula, so V is never
+/// a difference of two large numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupMoments {
+    dim: usize,
+    n: Vec<u64>,
+    nonzero: Vec<u64>,
+    m2: Vec<f64>,
+    square: Vec<f64>,
+    norm: Vec<f64>,
+    mean: Vec<f64>,
+    unit: Vec<f64>,
+    within: Vec<f64>,
+}
+
+/// What is known of one group.
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'a> {
+    /// Its states.
+    pub n: u64,
+    /// Those that are not the zero vector.
+    pub nonzero: u64,
+    /// Sum of ||x - mean||^2.
+    pub m2: f64,
+    /// Mean of ||x||^2.
+    pub square: f64,
+    /// Mean of ||x||.
+    pub norm: f64,
+    /// Mean of x.
+    pub mean: &'a [f64],
+    /// Mean of x / ||x|| over non-zero states.
+    pub unit: &'a [f64],
+}
+
+impl GroupMoments {
+    /// For groups `0..groups` of states with `dim` components.
+    pub fn new(groups: usize, dim: usize) -> GroupMoments {
+        let scalars = || vec![0.0; groups];
+        GroupMoments {
+            dim,
+            n: vec![0; groups],
+            nonzero: vec![0; groups],
+            m2: scalars(),
+            square: scalars(),
+            norm: scalars(),
+            mean: vec![0.0; groups * dim],
+            unit: vec![0.0; groups * dim],
+            within: vec![0.0; dim],
+        }
+    }
+
+    /// Number of groups, those without states included.
+    pub fn groups(&self) -> usize {
+        self.n.len()
+    }
+
+    /// Number of components.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// One group.
+    pub fn group(&self, group: u32) -> Group<'_> {
+        let at = group as usize;
+        let vector = at * self.dim..(at + 1) * self.dim;
+        Group {
+            n: self.n[at],
+            nonzero: self.nonzero[at],
+            m2: self.m2[at],
+            square: self.square[at],
+            norm: self.norm[at],
+            mean: &self.mean[vector.clone()],
+            unit: &self.unit[vector],
+        }
+    }
+
+    /// Per component, sum over groups of the squared deviations from the group's mean.
+    pub fn within(&self) -> &[f64] {
+        &self.within
+    }
+
+    /// Adds the counted rows of a batch.
+    pub fn update(&mut self, batch: &BatchRows) -> Result<()> {
+        self.check(batch)?;
+        self.update_segments(batch, batch.segments());
+        Ok(())
+    }
+
+    /// Refuses rows that do not fit.
+    pub(super) fn check(&self, batch: &BatchRows) -> Result<()> {
+        if batch.dim() != self.dim {
+            return Err(Error::Rows(format!("states have {} components where {} belong", batch.dim(), self.dim)));
+        }
+        if let Some(last) = batch.segments().segments().last().filter(|last| last.group as usize >= self.groups()) {
+            return Err(Error::Rows(format!("group {} of a row exceeds the {} known groups", last.group, self.groups())));
+        }
+        Ok(())
+    }
+
+    /// Adds these rows of a checked batch.
+    pub(super) fn update_segments(&mut self, batch: &BatchRows, segments: &Segments) {
+        for (group, rows) in segments.iter() {
+            self.absorb_rows(group as usize, batch, rows);
+        }
+    }
+
+    /// Adds rows to one group.
+    pub(super) fn absorb_rows(&mut self, at: usize, batch: &BatchRows, rows: &[u32]) {
+        let vector = at * self.dim..(at + 1) * self.dim;
+        for chunk in batch.chunks(rows) {
+            let new = batch.scalars(chunk.rows);
+            let weights = Weights::new((self.n[at], self.nonzero[at]), new.n, new.nonzero);
+            let into =
+                GroupVectors { mean: &mut self.mean[vector.clone()], unit: &mut self.unit[vector.clone()], within: &mut self.within };
+            kernels::absorb_group(batch.isa(), chunk, weights, into, &mut self.m2[at]);
+            self.add_scalars(at, new.n, new.nonzero, new.square, new.norm);
+        }
+    }
+
+    /// Merges one group's moments into a group, M2_b excepted in `within`, which only knows sums over groups.
+    pub(super) fn absorb_group(&mut self, at: usize, other: Group) {
+        if other.n == 0 {
+            return;
+        }
+        let vector = at * self.dim..(at + 1) * self.dim;
+        let weights = Weights::new((self.n[at], self.nonzero[at]), other.n, other.nonzero);
+        let mut between = 0.0;
+        for ((mean, theirs), within) in self.mean[vector.clone()].iter_mut().zip(other.mean).zip(&mut self.within) {
+            let delta = theirs - *mean;
+            let grown = delta * delta * weights.cross;
+            *within += grown;
+            between += grown;
+            *mean += delta * weights.share;
+        }
+        for (unit, theirs) in self.unit[vector].iter_mut().zip(other.unit) {
+            *unit += (theirs - *unit) * weights.unit_share;
+        }
+        self.m2[at] += other.m2 + between;
+        self.add_scalars(at, other.n, other.nonzero, other.square, other.norm);
+    }
+
+    fn add_scalars(&mut self, at: usize, n: u64, nonzero: u64, square: f64, norm: f64) {
+        self.square[at] = mean_of_means(self.square[at], self.n[at], square, n);
+        self.norm[at] = mean_of_means(self.norm[at], self.n[at], norm, n);
+        self.n[at] += n;
+        self.nonzero[at] += nonzero;
+    }
+
+    /// Writes one group's moments into an empty group.
+    pub(super) fn copy_group(&mut self, at: usize, other: Group) {
+        let vector = at * self.dim..(at + 1) * self.dim;
+        self.n[at] = other.n;
+        self.nonzero[at] = other.nonzero;
+        self.m2[at] = other.m2;
+        self.square[at] = other.square;
+        self.norm[at] = other.norm;
+        self.mean[vector.clone()].copy_from_slice(other.mean);
+        self.unit[vector].copy_from_slice(other.unit);
+    }
+
+    /// Merges sums over groups, the other half of [`GroupMoments::absorb_group`].
+    pub(super) fn absorb_within(&mut self, within: &[f64]) {
+        self.within.iter_mut().zip(within).for_each(|(ours, theirs)| *ours += theirs);
+    }
+
+    /// Makes room for more groups.
+    pub fn grow(&mut self, groups: usize) {
+        if groups > self.groups() {
+            self.n.resize(groups, 0);
+            self.nonzero.resize(groups, 0);
+            self.m2.resize(groups, 0.0);
+            self.square.resize(groups, 0.0);
+            self.norm.resize(groups, 0.0);
+            self.mean.resize(groups * self.dim, 0.0);
+            self.unit.resize(groups * self.dim, 0.0);
+        }
+    }
+
+    /// Merges a sketch whose group `g` is our `names[g]` (shards number their groups by themselves).
+    pub fn merge_renamed(&mut self, other: &GroupMoments, names: &[u32]) -> Result<()> {
+        must_match("the number of components", self.dim, other.dim)?;
+        must_match("the number of groups and of their new names", other.groups(), names.len())?;
+        let groups = names.iter().max().map_or(0, |last| *last as usize + 1);
+        self.grow(groups);
+        for (group, &name) in names.iter().enumerate() {
+            self.absorb_group(name as usize, other.group(group as u32));
+        }
+        self.absorb_within(&other.within);
+        Ok(())
+    }
+}
+
+impl Sketch for GroupMoments {
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        must_match("the number of groups", self.groups(), other.groups())?;
+        let names: Vec<u32> = (0..other.groups() as u32).collect();
+        self.merge_renamed(other, &names)
+    }
+
+    fn tensors(&self) -> Tensors<'_> {
+        let (groups, dim) = (self.groups(), self.dim);
+        let mut tensors = Tensors::default();
+        tensors.put_u64("n", &[groups], &self.n);
+        tensors.put_u64("nonzero", &[groups], &self.nonzero);
+        tensors.put_f64("m2", &[groups], &self.m2);
+        tensors.put_f64("square", &[groups], &self.square);
+        tensors.put_f64("norm", &[groups], &self.norm);
+        tensors.put_f64("mean", &[groups, dim], &self.mean);
+        tensors.put_f64("unit", &[groups, dim], &self.unit);
+        tensors.put_f64("within", &[dim], &self.within);
+        tensors
+    }
+
+    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+        let [groups, dim] = tensors.shape("mean")?;
+        Ok(GroupMoments {
+            dim,
+            n: tensors.take_u64("n", &[groups])?,
+            nonzero: tensors.take_u64("nonzero", &[groups])?,
+            m2: tensors.take_f64("m2", &[groups])?,
+            square: tensors.take_f64("square", &[groups])?,
+            norm: tensors.take_f64("norm", &[groups])?,
+            mean: tensors.take_f64("mean", &[groups, dim])?,
+            unit: tensors.take_f64("unit", &[groups, dim])?,
+            within: tensors.take_f64("within", &[dim])?,
+        })
+    }
+}

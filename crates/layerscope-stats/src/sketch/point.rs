@@ -1,0 +1,176 @@
+//! Everything that is accumulated at one point by default.
+
+use std::borrow::Cow;
+
+use super::{CorpusMoments, Group, GroupMoments, SequenceSimilarity, Sketch, SparseGroupMoments, Tensors, nested};
+use crate::error::{Error, Result, must_match};
+use crate::rows::{BatchRows, Segments};
+
+/// Group and corpus moments of the typical states and, apart from them, of the massive ones; and the similarity within sequences.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PointSketch {
+    threshold: f64,
+    groups: GroupMoments,
+    corpus: CorpusMoments,
+    massive_groups: SparseGroupMoments,
+    massive_corpus: CorpusMoments,
+    sequences: SequenceSimilarity,
+}
+
+impl PointSketch {
+    /// For groups `0..groups` of states with `dim` components; states whose norm exceeds `massive` are massive.
+    pub fn new(groups: usize, dim: usize, massive: Option<f64>) -> PointSketch {
+        PointSketch {
+            threshold: massive.unwrap_or(f64::INFINITY),
+            groups: GroupMoments::new(groups, dim),
+            corpus: CorpusMoments::new(dim),
+            massive_groups: SparseGroupMoments::new(dim),
+            massive_corpus: CorpusMoments::new(dim),
+            sequences: SequenceSimilarity::new(),
+        }
+    }
+
+    /// Memory that one takes, but for groups with massive states, each of which takes as much as a group again.
+    pub fn bytes(groups: usize, dim: usize) -> usize {
+        let vectors = 1 + 5 + 1 + 5; // of the groups, the corpus, and both again for massive states
+        groups * (2 * dim + 5) * size_of::<f64>() + vectors * dim * size_of::<f64>()
+    }
+
+    /// Number of components.
+    pub fn dim(&self) -> usize {
+        self.corpus.dim()
+    }
+
+    /// The norm beyond which a state is massive, if there is one.
+    pub fn massive_threshold(&self) -> Option<f64> {
+        (self.threshold < f64::INFINITY).then_some(self.threshold)
+    }
+
+    /// Number of massive states.
+    pub fn massive_states(&self) -> u64 {
+        self.massive_corpus.n()
+    }
+
+    /// Similarity within sequences, of all states.
+    pub fn sequences(&self) -> &SequenceSimilarity {
+        &self.sequences
+    }
+
+    /// Adds the counted rows of a batch. A refused batch leaves the sketch as it was.
+    pub fn update(&mut self, batch: &BatchRows) -> Result<()> {
+        self.groups.check(batch)?;
+        let massive = |row: u32| batch.norms()[row as usize] > self.threshold;
+        let segments = batch.segments();
+        if segments.counted().iter().any(|&row| massive(row)) {
+            let (massive, typical) = segments.partition(massive);
+            self.update_typical(batch, &typical);
+            self.massive_groups.update_segments(batch, &massive);
+            self.massive_corpus.update_rows(batch, massive.counted());
+        } else {
+            self.update_typical(batch, segments);
+        }
+        self.sequences.update(batch);
+        Ok(())
+    }
+
+    fn update_typical(&mut self, batch: &BatchRows, segments: &Segments) {
+        self.groups.update_segments(batch, segments);
+        self.corpus.update_rows(batch, segments.counted());
+    }
+
+    /// Merges a sketch whose group `g` is our `names[g]` (shards number their groups by themselves).
+    pub fn merge_renamed(&mut self, other: &PointSketch, names: &[u32]) -> Result<()> {
+        must_match("the massive threshold", self.threshold, other.threshold)?;
+        self.groups.merge_renamed(&other.groups, names)?;
+        self.corpus.merge(&other.corpus)?;
+        self.massive_groups.merge_renamed(&other.massive_groups, |group| names[group as usize])?;
+        self.massive_corpus.merge(&other.massive_corpus)?;
+        self.sequences.merge(&other.sequences)
+    }
+
+    /// The typical states alone.
+    pub fn typical(&self) -> StatesView<'_> {
+        StatesView {
+            groups: &self.groups,
+            overlay: SparseGroupMoments::new(self.dim()),
+            within: Cow::Borrowed(self.groups.within()),
+            corpus: Cow::Borrowed(&self.corpus),
+        }
+    }
+
+    /// All states: the merge of typical and massive ones.
+    pub fn all(&self) -> Result<StatesView<'_>> {
+        let mut overlay = self.massive_groups.clone();
+        for group in self.massive_groups.groups() {
+            overlay.absorb_group(group, self.groups.group(group));
+        }
+        let within = self.groups.within().iter().zip(overlay.within()).map(|(typical, others)| typical + others).collect();
+        let mut corpus = self.corpus.clone();
+        corpus.merge(&self.massive_corpus)?;
+        Ok(StatesView { groups: &self.groups, overlay, within: Cow::Owned(within), corpus: Cow::Owned(corpus) })
+    }
+}
+
+impl Sketch for PointSketch {
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        must_match("the number of groups", self.groups.groups(), other.groups.groups())?;
+        let names: Vec<u32> = (0..other.groups.groups() as u32).collect();
+        self.merge_renamed(other, &names)
+    }
+
+    fn tensors(&self) -> Tensors<'_> {
+        let mut tensors = Tensors::default();
+        tensors.put_numbers("massive_threshold", &[self.threshold]);
+        tensors.nest("groups", self.groups.tensors());
+        tensors.nest("corpus", self.corpus.tensors());
+        tensors.nest("massive_groups", self.massive_groups.tensors());
+        tensors.nest("massive_corpus", self.massive_corpus.tensors());
+        tensors.nest("sequences", self.sequences.tensors());
+        tensors
+    }
+
+    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+        let sketch = PointSketch {
+            threshold: tensors.take_f64("massive_threshold", &[1])?[0],
+            groups: nested("groups", tensors)?,
+            corpus: nested("corpus", tensors)?,
+            massive_groups: nested("massive_groups", tensors)?,
+            massive_corpus: nested("massive_corpus", tensors)?,
+            sequences: nested("sequences", tensors)?,
+        };
+        let dims = [sketch.groups.dim(), sketch.massive_groups.within().len(), sketch.massive_corpus.dim()];
+        if dims.iter().any(|dim| *dim != sketch.dim()) {
+            return Err(Error::tensor("corpus.mean", format!("has {} components, other sketches {dims:?}", sketch.dim())));
+        }
+        if sketch.massive_groups.groups().any(|group| group as usize >= sketch.groups.groups()) {
+            return Err(Error::tensor("massive_groups.group", format!("names a group beyond the {}", sketch.groups.groups())));
+        }
+        Ok(sketch)
+    }
+}
+
+/// The moments of one selection of states: those of the typical ones, with other numbers for groups that also have massive ones.
+pub struct StatesView<'a> {
+    groups: &'a GroupMoments,
+    overlay: SparseGroupMoments,
+    within: Cow<'a, [f64]>,
+    corpus: Cow<'a, CorpusMoments>,
+}
+
+impl StatesView<'_> {
+    /// Every group that has states, ascending.
+    pub fn groups(&self) -> impl Iterator<Item = (u32, Group<'_>)> {
+        let group = |id| self.overlay.group(id).unwrap_or_else(|| self.groups.group(id));
+        (0..self.groups.groups() as u32).map(move |id| (id, group(id))).filter(|(_, group)| group.n > 0)
+    }
+
+    /// Per component, sum over groups of the squared deviations from the group's mean.
+    pub fn within(&self) -> &[f64] {
+        &self.within
+    }
+
+    /// Moments of all these states.
+    pub fn corpus(&self) -> &CorpusMoments {
+        &self.corpus
+    }
+}
