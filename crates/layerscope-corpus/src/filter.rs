@@ -126,7 +126,13 @@ impl Sieve {
     }
 
     /// Passes one record on as none, one or many documents. Breaks off when the limit is reached.
-    pub fn offer(&mut self, file: u32, number: u64, record: Record, keep: &mut impl FnMut(Document) -> Result<()>) -> Result<ControlFlow<()>> {
+    pub fn offer(
+        &mut self,
+        file: u32,
+        number: u64,
+        record: Record,
+        keep: &mut impl FnMut(Document) -> Result<()>,
+    ) -> Result<ControlFlow<()>> {
         if !sampled(&self.filters, file, number) {
             self.counters.unsampled += 1;
             return Ok(ControlFlow::Continue(()));
@@ -275,7 +281,8 @@ mod tests {
 
     #[test]
     fn records_are_cut_by_characters() {
-        let (kept, counters) = keep(Filters { chunk_chars: Some(3), max_words: Some(1), ..Filters::default() }, &["äöüxyz", "ab", "a b    c"]);
+        let (kept, counters) =
+            keep(Filters { chunk_chars: Some(3), max_words: Some(1), ..Filters::default() }, &["äöüxyz", "ab", "a b    c"]);
         let kept: Vec<_> = kept.iter().map(|(id, text)| (id.record, id.chunk, text.as_str())).collect();
         assert_eq!(kept, [(0, 0, "äöü"), (0, 1, "xyz"), (1, 0, "ab"), (2, 2, " c")]);
         assert_eq!((counters.too_long, counters.blank), (1, 1));

@@ -90,7 +90,8 @@ impl Settings {
         if let Some(stride) = self.stride
             && !(1..=room).contains(&stride)
         {
-            let problem = format!("--stride {stride} would lose tokens: a window of {} holds {room} of text; give 1 to {room}", self.window);
+            let problem =
+                format!("--stride {stride} would lose tokens: a window of {} holds {room} of text; give 1 to {room}", self.window);
             return Err(Error::Usage(problem));
         }
         Ok(Windows { room, stride: self.stride, context: self.context })

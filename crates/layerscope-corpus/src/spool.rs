@@ -72,7 +72,8 @@ impl Spool {
             }
         }
         let details = spool.read(spool.header.details_start(), spool.header.details_bytes)?;
-        spool.details = code::decode(&details).ok_or_else(|| Error::spool(path, "its details make no sense; start again with --overwrite"))?;
+        spool.details =
+            code::decode(&details).ok_or_else(|| Error::spool(path, "its details make no sense; start again with --overwrite"))?;
         Ok(spool)
     }
 

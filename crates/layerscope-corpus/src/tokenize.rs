@@ -35,7 +35,8 @@ impl Tokenizer {
             let problem = "no tokenizer.json; write one with AutoTokenizer.from_pretrained(MODEL).save_pretrained(FOLDER) of transformers";
             return Err(Error::tokenizer(folder, problem));
         }
-        let mut inner = Inner::from_file(&file).map_err(|error| Error::tokenizer(&file, format!("cannot be read: {}", one_line(&error))))?;
+        let mut inner =
+            Inner::from_file(&file).map_err(|error| Error::tokenizer(&file, format!("cannot be read: {}", one_line(&error))))?;
         tokenizers::utils::parallelism::set_parallelism(false);
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| Error::tokenizer(&file, one_line(&error)))?;

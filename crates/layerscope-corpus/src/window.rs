@@ -100,7 +100,7 @@ fn centred(reads: &[Range<usize>], tokens: usize, starts: impl Fn(usize) -> bool
             }
         }
         let counted = &mut spans[best].counted;
-        *counted = if counted.is_empty() { item } else { counted.start..end };
+        *counted = if counted.start == counted.end { item } else { counted.start..end };
         start = end;
     }
     spans

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,7 +68,7 @@ impl<'a> RowRecords<'a> {
             unpack(source, scratch, watch)?
         };
         let unusable = |error| Error::input(&source.name, format!("not a Parquet file, or cut short ({})", reason(&error)));
-        let file = SerializedFileReader::new(raw).map_err(unusable)?;
+        let file = guarded(|| SerializedFileReader::new(raw)).map_err(unusable)?;
         let rows = u64::try_from(file.metadata().file_metadata().num_rows()).unwrap_or(0);
         let text = find(&file, &columns.text, source, "name the text with --text-column")?;
         let physical = file.metadata().file_metadata().schema_descr().column(text.index).physical_type();
@@ -108,6 +109,12 @@ impl<'a> RowRecords<'a> {
             if self.row_group >= self.file.num_row_groups() {
                 return Ok(false);
             }
+            for column in std::iter::once(self.text).chain(self.group) {
+                let chunk = self.file.metadata().row_group(self.row_group).column(column.index);
+                if chunk.compressed_size() < 0 || chunk.data_page_offset() < 0 || chunk.dictionary_page_offset().is_some_and(|at| at < 0) {
+                    return Err(ParquetError::General("a column lies outside the file".into()));
+                }
+            }
             let row_group = self.file.get_row_group(self.row_group)?;
             self.row_group += 1;
             let group = self.group.map(|column| row_group.get_column_reader(column.index)).transpose()?;
@@ -137,7 +144,7 @@ impl Records for RowRecords<'_> {
         }
         if self.decoded.len() == 0 {
             self.progress.at(self.row);
-            match self.decode() {
+            match guarded(|| self.decode()) {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => {
@@ -151,6 +158,12 @@ impl Records for RowRecords<'_> {
         self.row += 1;
         Some(self.record(text, group))
     }
+}
+
+/// Runs the reader of Parquet files, which panics on some damaged ones.
+fn guarded<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
+    let damaged = |_| Err(ParquetError::General("its pages make no sense".into()));
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(damaged)
 }
 
 /// Unpacks a packed Parquet file, which cannot be read from front to back, into a file that vanishes when closed.

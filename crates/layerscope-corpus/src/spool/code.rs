@@ -59,8 +59,23 @@ fn counters(of: &Counters) -> [u64; 13] {
 }
 
 fn from_counts(counts: [u64; 13]) -> Counters {
-    let [records, bad, unsampled, blank, too_long, repeated, kept, documents, without_tokens, untokenized, sequences, tokens, counted] = counts;
-    Counters { records, bad, unsampled, blank, too_long, repeated, kept, documents, without_tokens, untokenized, sequences, tokens, counted }
+    let [records, bad, unsampled, blank, too_long, repeated, kept, documents, without_tokens, untokenized, sequences, tokens, counted] =
+        counts;
+    Counters {
+        records,
+        bad,
+        unsampled,
+        blank,
+        too_long,
+        repeated,
+        kept,
+        documents,
+        without_tokens,
+        untokenized,
+        sequences,
+        tokens,
+        counted,
+    }
 }
 
 fn number(out: &mut Vec<u8>, value: u64) {

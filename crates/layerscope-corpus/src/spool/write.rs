@@ -55,7 +55,8 @@ impl SpoolWriter {
         let partial = Partial(name);
         // The index grows in a file of its own that has no name, and is appended at the end.
         let name = beside("index");
-        let index = File::options().read(true).write(true).create(true).truncate(true).open(&name).map_err(|error| Error::io(&name, error))?;
+        let index =
+            File::options().read(true).write(true).create(true).truncate(true).open(&name).map_err(|error| Error::io(&name, error))?;
         std::fs::remove_file(&name).map_err(|error| Error::io(&name, error))?;
         let mut writer = SpoolWriter {
             path: path.to_owned(),

@@ -96,7 +96,9 @@ mod tests {
 
     #[test]
     fn surfaces() {
-        for (raw, key) in [("##ing", "ing"), ("ing", "ing"), ("Ġing", "ing"), ("▁ing", "ing"), ("▁", "▁"), ("##", "##"), ("###", "#"), ("ĠĠ", "Ġ")] {
+        for (raw, key) in
+            [("##ing", "ing"), ("ing", "ing"), ("Ġing", "ing"), ("▁ing", "ing"), ("▁", "▁"), ("##", "##"), ("###", "#"), ("ĠĠ", "Ġ")]
+        {
             assert_eq!(surface(raw), key, "{raw}");
         }
     }

@@ -34,7 +34,8 @@ pub(super) fn around(tokenizer: &Tokenizer, folder: &Path, file: &Path, wrap: Wr
 
 /// Sends one token through the post-processor and sees what comes back around it.
 fn of_model(tokenizer: &Tokenizer, file: &Path) -> Result<(Vec<u32>, Vec<u32>)> {
-    let probe = Encoding::new(vec![0], vec![0], vec!["a".into()], vec![Some(0)], vec![(0, 1)], vec![0], vec![1], vec![], Default::default());
+    let probe =
+        Encoding::new(vec![0], vec![0], vec!["a".into()], vec![Some(0)], vec![(0, 1)], vec![0], vec![1], vec![], Default::default());
     let wrapped = tokenizer.post_process(probe, None, true).map_err(|error| Error::tokenizer(file, one_line(&error)))?;
     let mask = wrapped.get_special_tokens_mask();
     let (ids, at) = (wrapped.get_ids(), mask.iter().position(|&special| special == 0));
