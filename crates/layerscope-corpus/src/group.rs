@@ -1,7 +1,7 @@
 //! Which group each state belongs to.
 //!
 //! Every row of a sequence has a *group word*: the number of its group, or [`UNCOUNTED`] for rows the model reads but no statistic
-//! counts, with the bit [`CONTINUES`] when the row belongs to the same item as the row before it (a further subword of a word).
+//! counts, with the bit [`CONTINUES`] (in either case) when the row belongs to the same item as the row before it (a further subword of a word).
 //! Groups are numbered in the order in which the spool meets them; shards are matched by [`Group::raw`].
 
 use std::collections::HashMap;

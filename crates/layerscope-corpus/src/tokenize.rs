@@ -7,6 +7,7 @@
 mod readable;
 mod wrap;
 
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use tokenizers::{ModelWrapper, Tokenizer as Inner};
@@ -15,6 +16,9 @@ use crate::error::{Error, Result};
 
 pub use readable::surface;
 pub use wrap::Wrap;
+
+/// No vocabulary comes near; tables are as long as the largest id.
+const LARGEST_ID: u32 = 50_000_000;
 
 /// A model's tokenizer, with what it puts around every sequence.
 pub struct Tokenizer {
@@ -35,8 +39,9 @@ impl Tokenizer {
             let problem = "no tokenizer.json; write one with AutoTokenizer.from_pretrained(MODEL).save_pretrained(FOLDER) of transformers";
             return Err(Error::tokenizer(folder, problem));
         }
-        let mut inner =
-            Inner::from_file(&file).map_err(|error| Error::tokenizer(&file, format!("cannot be read: {}", one_line(&error))))?;
+        // The library panics on some files that are no tokenizers.
+        let read = catch_unwind(|| Inner::from_file(&file)).unwrap_or_else(|_| Err("it makes no sense".into()));
+        let mut inner = read.map_err(|error| Error::tokenizer(&file, format!("cannot be read: {}", one_line(&error))))?;
         tokenizers::utils::parallelism::set_parallelism(false);
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| Error::tokenizer(&file, one_line(&error)))?;
@@ -49,6 +54,9 @@ impl Tokenizer {
         }
         let largest_id = inner.get_vocab(true).into_values().max();
         let largest_id = largest_id.ok_or_else(|| Error::tokenizer(&file, "its vocabulary is empty"))?;
+        if largest_id > LARGEST_ID {
+            return Err(Error::tokenizer(&file, format!("an id of {largest_id} is absurd; is this a tokenizer?")));
+        }
         let (prefix, suffix) = wrap::around(&inner, folder, &file, wrap)?;
         let style = readable::Style::of(&inner);
         let mut tokenizer = Tokenizer { inner, file, prefix, suffix, style, word_joint: " ", largest_id };
