@@ -3,7 +3,7 @@
 //! number -> sample -> clean, cut -> blank -> words -> lower-case -> repeats -> limit -> shard
 //!
 //! Everything up to the limit looks at the whole corpus, so that a document is kept or not whatever the sharding; every shard reads
-//! all the text and keeps its own part. Cleaning (`--clean wiki`) will act between `sample` and `cut`, in [`Sieve::offer`].
+//! all the text and keeps its own part. Cleaning (`--clean wiki`) will act between `sample` and `cut`, in `Sieve::offer`.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
