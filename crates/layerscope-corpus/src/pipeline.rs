@@ -1,0 +1,316 @@
+//! The first phase on one page: one thread reads and filters, some tokenize, the caller's writes, in the order of the documents.
+//!
+//! Documents travel in parcels. A parcel is sent only when a permit is free, and its permit comes back once it is written, so that a
+//! slow parcel cannot pile up the ones behind it: memory is bounded whatever the corpus.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::counters::Counters;
+use crate::document::Document;
+use crate::error::{Error, Result};
+use crate::filter::Sieve;
+use crate::group::{Book, CONTINUES, Grouping, UNCOUNTED};
+use crate::prepare::{Prepared, Preparer};
+use crate::settings::{OnError, Settings};
+use crate::source::{Columns, Source, Watch, sources};
+use crate::spool::{Details, NewSequence, Spool, SpoolWriter};
+use crate::tokenize::Tokenizer;
+
+/// Text of a parcel, about.
+const PARCEL_BYTES: usize = 64 * 1024;
+const PARCEL_DOCUMENTS: usize = 256;
+
+/// How many skipped records are remembered with their errors.
+const EXAMPLES: usize = 10;
+
+/// How far the first phase is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Records read.
+    pub records: u64,
+    /// Documents kept, of the whole corpus.
+    pub kept: u64,
+    /// Tokens written.
+    pub tokens: u64,
+    /// Bytes of the inputs read, as they lie on disk.
+    pub bytes: u64,
+    /// All their bytes, where they are known.
+    pub total_bytes: Option<u64>,
+}
+
+/// Reads the corpus into a spool named `path`. `progress` hears of every parcel; `cancel` stops the work within moments and leaves nothing
+/// behind.
+pub fn write_spool(
+    settings: &Settings,
+    tokenizer: &Tokenizer,
+    path: &Path,
+    progress: &mut dyn FnMut(&Progress),
+    cancel: &AtomicBool,
+) -> Result<Spool> {
+    let sources = sources(&settings.inputs, settings.text_column.as_deref())?;
+    let preparer = Preparer::new(settings, tokenizer, &sources)?;
+    let mut writer = SpoolWriter::create(path, (tokenizer.prefix().len(), tokenizer.suffix().len()))?;
+    let mut book = Book::new(&settings.grouping, tokenizer);
+    let mut ledger = Ledger::default();
+    let shared = Shared::default();
+    let threads = settings.threads.max(1);
+
+    let reading = std::thread::scope(|scope| {
+        let (permits, returned) = sync_channel(4 * threads + 4);
+        let (parcels, waiting) = channel();
+        let (results, arriving) = channel();
+        let (waiting, shared, sources, preparer) = (Arc::new(Mutex::new(waiting)), &shared, &sources, &preparer);
+        let scratch = path.parent().unwrap_or(Path::new("."));
+        let reader = scope.spawn(move || Reader { settings, sources, shared, permits, parcels }.run(scratch));
+        for _ in 0..threads {
+            let (waiting, results) = (Arc::clone(&waiting), results.clone());
+            scope.spawn(move || tokenize(preparer, &waiting, &results));
+        }
+        drop((waiting, results));
+        let total_bytes = sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
+        let mut write = |batch: Vec<Outcome>| -> Result<()> {
+            batch.into_iter().try_for_each(|outcome| ledger.enter(outcome, settings, &mut book, &mut writer))?;
+            let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+            let (records, kept, bytes) = (load(&shared.records), load(&shared.kept), load(&shared.bytes));
+            progress(&Progress { records, kept, tokens: ledger.counters.tokens, bytes, total_bytes });
+            Ok(())
+        };
+        let written = in_order(arriving, returned, cancel, &mut write);
+        shared.stop.store(true, Ordering::Relaxed);
+        let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        written.and(read)
+    });
+    let read = match reading {
+        Err(_) if cancel.load(Ordering::Relaxed) => return Err(Error::Interrupted),
+        reading => reading?,
+    };
+    let counters = ledger.totals(&read.counters);
+    if counters.kept == 0 || (settings.shard.count == 1 && counters.sequences == 0) {
+        return Err(Error::Nothing(counters.nothing_left(&settings.filters)));
+    }
+    let skipped = read.examples.into_iter().chain(ledger.examples).take(EXAMPLES).collect();
+    let inputs = sources.iter().map(|source| source.name.clone()).collect();
+    writer.finish(read.fingerprint, &Details { counters, lengths: ledger.lengths, inputs, skipped, groups: book.finish() })?;
+    Spool::open(path)
+}
+
+/// What the threads share while they work.
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    bytes: Arc<AtomicU64>,
+    records: AtomicU64,
+    kept: AtomicU64,
+}
+
+/// A document on its way: whether it is ours, and whether it is of the pilot.
+struct Job {
+    document: Document,
+    own: bool,
+    pilot: bool,
+}
+
+struct Outcome {
+    prepared: Result<Option<Prepared>>,
+    own: bool,
+    pilot: bool,
+}
+
+type Parcel<T> = (u64, Vec<T>);
+
+/// The thread that reads and filters.
+struct Reader<'a> {
+    settings: &'a Settings,
+    sources: &'a [Source],
+    shared: &'a Shared,
+    permits: SyncSender<()>,
+    parcels: Sender<Parcel<Job>>,
+}
+
+/// What the reader knows at the end.
+struct Read {
+    counters: Counters,
+    fingerprint: u128,
+    examples: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn run(self, scratch: &Path) -> Result<Read> {
+        let mut sieve = Sieve::new(self.settings.filters.clone());
+        let mut examples = Vec::new();
+        let mut parcel = Vec::new();
+        let (mut bytes, mut number) = (0, 0);
+        let mut send = |parcel: &mut Vec<Job>| {
+            let gone = |_| Error::Interrupted;
+            self.permits.send(()).map_err(gone)?;
+            self.parcels.send((number, std::mem::take(parcel))).map_err(|_| Error::Interrupted)?;
+            number += 1;
+            Ok(())
+        };
+        let mut keep = |document: Document| {
+            let (own, pilot) = (self.settings.shard.holds(document.ordinal), document.ordinal < self.settings.pilot);
+            self.shared.kept.fetch_add(1, Ordering::Relaxed);
+            if own || pilot {
+                bytes += document.text.len();
+                parcel.push(Job { document, own, pilot });
+            }
+            if bytes >= PARCEL_BYTES || parcel.len() >= PARCEL_DOCUMENTS {
+                bytes = 0;
+                send(&mut parcel)?;
+            }
+            Ok(())
+        };
+        // What was read before an error is still worked on, so that the first error in the corpus' order is the one reported.
+        let read = self.read(scratch, &mut sieve, &mut examples, &mut keep);
+        if !parcel.is_empty() {
+            send(&mut parcel)?;
+        }
+        read?;
+        Ok(Read { counters: sieve.counters, fingerprint: sieve.fingerprint(), examples })
+    }
+
+    fn read(
+        &self,
+        scratch: &Path,
+        sieve: &mut Sieve,
+        examples: &mut Vec<String>,
+        keep: &mut impl FnMut(Document) -> Result<()>,
+    ) -> Result<()> {
+        let text = self.settings.text_column.clone().unwrap_or_else(|| "text".into());
+        let group = if let Grouping::Column(name) = &self.settings.grouping { Some(name.clone()) } else { None };
+        let columns = Columns { text, group };
+        let watch = Watch { bytes: &self.shared.bytes, cancel: &self.shared.stop };
+        for (file, source) in self.sources.iter().enumerate() {
+            let mut records = source.open(&columns, scratch, watch)?;
+            let mut number = 0;
+            while let Some(record) = records.next_record() {
+                if self.shared.stop.load(Ordering::Relaxed) {
+                    return Err(Error::Interrupted);
+                }
+                let flow = match record {
+                    Err(error @ Error::Record { .. }) if self.settings.on_error == OnError::Skip => {
+                        sieve.counters.bad += 1;
+                        if examples.len() < EXAMPLES {
+                            examples.push(error.to_string());
+                        }
+                        std::ops::ControlFlow::Continue(())
+                    }
+                    record => {
+                        let record = record?;
+                        sieve.offer(file as u32, number, record, keep)?
+                    }
+                };
+                number += 1;
+                sieve.counters.records += 1;
+                self.shared.records.fetch_add(1, Ordering::Relaxed);
+                if flow.is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A thread that tokenizes, until there is nothing more or nobody listens.
+fn tokenize(preparer: &Preparer, waiting: &Mutex<Receiver<Parcel<Job>>>, results: &Sender<Parcel<Outcome>>) {
+    loop {
+        let next = waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).recv();
+        let Ok((number, jobs)) = next else { break };
+        let prepare = |job: Job| {
+            // A defect of the tokenizer on one document must not take the run down.
+            let attempt = catch_unwind(AssertUnwindSafe(|| preparer.prepare(&job.document)));
+            let failed = |_| Err(preparer.bad(job.document.id, "the tokenizer fails on it; use --on-error skip".into()));
+            Outcome { prepared: attempt.unwrap_or_else(failed), own: job.own, pilot: job.pilot }
+        };
+        if results.send((number, jobs.into_iter().map(prepare).collect())).is_err() {
+            break;
+        }
+    }
+}
+
+/// Hands parcels on in the order of their numbers, looking at `cancel` all the while.
+fn in_order(
+    arriving: Receiver<Parcel<Outcome>>,
+    returned: Receiver<()>,
+    cancel: &AtomicBool,
+    write: &mut impl FnMut(Vec<Outcome>) -> Result<()>,
+) -> Result<()> {
+    let mut early = BTreeMap::new();
+    let mut next = 0;
+    loop {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        match arriving.recv_timeout(Duration::from_millis(50)) {
+            Ok((number, parcel)) => early.insert(number, parcel),
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
+        while let Some(parcel) = early.remove(&next) {
+            write(parcel)?;
+            next += 1;
+            let _ = returned.recv();
+        }
+    }
+}
+
+/// What the writer knows so far.
+#[derive(Default)]
+struct Ledger {
+    counters: Counters,
+    lengths: BTreeMap<u64, u64>,
+    examples: Vec<String>,
+}
+
+impl Ledger {
+    fn enter(&mut self, outcome: Outcome, settings: &Settings, book: &mut Book, writer: &mut SpoolWriter) -> Result<()> {
+        let Outcome { prepared, own, pilot } = outcome;
+        let prepared = match prepared {
+            Err(error @ Error::Record { .. }) if settings.on_error == OnError::Skip => {
+                self.counters.untokenized += u64::from(own);
+                if own && self.examples.len() < EXAMPLES {
+                    self.examples.push(error.to_string());
+                }
+                return Ok(());
+            }
+            prepared => prepared?,
+        };
+        let Some(prepared) = prepared else {
+            self.counters.without_tokens += u64::from(own);
+            return Ok(());
+        };
+        let Prepared { id: document, words: length, sequences, names } = prepared;
+        for mut sequence in sequences {
+            if own {
+                book.enter(&mut sequence.words, &names, &format!("{document}:{}", sequence.first))?;
+            } else {
+                sequence.words.iter_mut().filter(|word| **word & !CONTINUES != UNCOUNTED).for_each(|word| *word &= CONTINUES);
+            }
+            let (first, row, ids, words) = (sequence.first, sequence.row, &sequence.ids, &sequence.words);
+            let counted = writer.add(&NewSequence { document, first, row, ids, words, own, pilot })?;
+            if own {
+                self.counters.sequences += 1;
+                self.counters.tokens += ids.len() as u64;
+                self.counters.counted += u64::from(counted);
+            }
+        }
+        if own {
+            self.counters.documents += 1;
+            *self.lengths.entry(length).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    /// The reader's counts of the whole corpus beside the writer's of this shard.
+    fn totals(&self, read: &Counters) -> Counters {
+        let Counters { documents, without_tokens, untokenized, sequences, tokens, counted, .. } = self.counters;
+        Counters { documents, without_tokens, untokenized, sequences, tokens, counted, ..*read }
+    }
+}

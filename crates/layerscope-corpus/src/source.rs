@@ -1,0 +1,66 @@
+//! Inputs: from what the user named to a sorted list of files, and from a file to its records.
+//!
+//! | name ends in | format |
+//! |---|---|
+//! | `.txt`, no ending at all, `-` (standard input) | a line is a record |
+//! | `.jsonl`, `.ndjson`, `-` with an explicit text column | a line is a JSON object |
+//! | `.parquet` | a row is a record |
+//!
+//! Each may be followed by `.gz` or `.zst`. Lines end in `\n` or `\r\n`; a byte order mark at the start is dropped.
+
+mod jsonl;
+mod lines;
+mod list;
+mod rows;
+mod stream;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use crate::document::Record;
+use crate::error::{Error, Result};
+
+pub use list::{Compression, Format, Source, sources};
+
+/// The longest record we are willing to hold in memory.
+pub const MAX_RECORD_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Which columns of JSON lines and Parquet rows hold what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Columns {
+    /// The text.
+    pub text: String,
+    /// What groups documents, if anything.
+    pub group: Option<String>,
+}
+
+/// The records of one input, in order. After an error other than [`Error::Record`] nothing more comes.
+pub trait Records {
+    /// The next record; `None` at the end. A bad record has its place, too.
+    fn next_record(&mut self) -> Option<Result<Record>>;
+}
+
+/// What reading shares with the rest of the program: bytes read so far, and whether to stop.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch<'a> {
+    /// Compressed bytes read, over all inputs.
+    pub bytes: &'a Arc<AtomicU64>,
+    /// Set when the caller wants to stop.
+    pub cancel: &'a AtomicBool,
+}
+
+impl Source {
+    /// Starts reading. `scratch` is a folder for what must be unpacked before it can be read.
+    pub fn open<'a>(&'a self, columns: &'a Columns, scratch: &Path, watch: Watch<'a>) -> Result<Box<dyn Records + 'a>> {
+        if columns.group.is_some() && self.format == Format::Text {
+            let problem = "lines of text have no columns; --group column:NAME needs .jsonl or .parquet";
+            return Err(Error::input(&self.name, problem));
+        }
+        Ok(match self.format {
+            Format::Text => Box::new(lines::TextRecords(lines::Lines::open(self, watch)?)),
+            Format::Jsonl => Box::new(jsonl::JsonRecords::new(lines::Lines::open(self, watch)?, columns)),
+            Format::Parquet => Box::new(rows::RowRecords::open(self, columns, scratch, watch)?),
+        })
+    }
+}

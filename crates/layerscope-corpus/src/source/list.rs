@@ -1,0 +1,162 @@
+//! What the user named -> the sorted list of inputs.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// How an input holds its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A line is a record.
+    Text,
+    /// A line is a JSON object.
+    Jsonl,
+    /// A row is a record.
+    Parquet,
+}
+
+/// How an input is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    Plain,
+    /// gzip, one or several members.
+    Gzip,
+    /// Zstandard, one or several frames.
+    Zstd,
+}
+
+/// One input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its path, or `-` for standard input.
+    pub name: String,
+    /// How it holds its records.
+    pub format: Format,
+    /// How it is packed.
+    pub compression: Compression,
+    /// Its size as it lies there; `None` for standard input and whatever else has no size.
+    pub bytes: Option<u64>,
+}
+
+/// Expands files and patterns into the sorted list of inputs, each once. A document's file number is its place here.
+///
+/// Patterns know `*`, `?`, `[...]` and `**`; a name that exists is never taken for a pattern. `-` is standard input: lines of
+/// text, or JSON lines when `text_column` was given.
+pub fn sources(inputs: &[String], text_column: Option<&str>) -> Result<Vec<Source>> {
+    let mut names = Vec::new();
+    for input in inputs {
+        expand(input, &mut names)?;
+    }
+    names.sort();
+    names.dedup();
+    if names.is_empty() {
+        return Err(Error::Usage("no corpus given; --corpus takes files, patterns or `-`".into()));
+    }
+    if u32::try_from(names.len()).is_err() {
+        return Err(Error::Usage(format!("{} inputs are more than we can number", names.len())));
+    }
+    names.into_iter().map(|name| source(name, text_column)).collect()
+}
+
+fn expand(input: &str, names: &mut Vec<String>) -> Result<()> {
+    if let Some((scheme, _)) = input.split_once("://") {
+        let problem = format!("{scheme}:// addresses are not supported by this build; download the file, or pipe it into --corpus -");
+        return Err(Error::input(input, problem));
+    }
+    if input == "-" || Path::new(input).exists() || !input.contains(['*', '?', '[']) {
+        names.push(input.to_owned());
+        return Ok(());
+    }
+    let paths = glob::glob(input).map_err(|error| Error::input(input, format!("not a pattern: {error}")))?;
+    let before = names.len();
+    for path in paths {
+        let path = path.map_err(|error| Error::input(input, format!("cannot look into {}: {}", error.path().display(), error.error())))?;
+        if !path.is_dir() {
+            let name = path.to_str().ok_or_else(|| Error::input(&path.to_string_lossy(), "its name is not UTF-8; rename it"))?;
+            names.push(name.to_owned());
+        }
+    }
+    if names.len() == before {
+        return Err(Error::input(input, "no file matches this pattern"));
+    }
+    Ok(())
+}
+
+fn source(name: String, text_column: Option<&str>) -> Result<Source> {
+    if name == "-" {
+        let format = if text_column.is_some() { Format::Jsonl } else { Format::Text };
+        return Ok(Source { name, format, compression: Compression::Plain, bytes: None });
+    }
+    let metadata = std::fs::metadata(&name).map_err(|error| Error::input(&name, unreadable(&error)))?;
+    if metadata.is_dir() {
+        return Err(Error::input(&name, format!("a folder; name its files, for instance {}/*.txt", name.trim_end_matches('/'))));
+    }
+    let file_name = name.rsplit('/').next().unwrap_or(&name).to_ascii_lowercase();
+    let (stem, compression) = match file_name.rsplit_once('.') {
+        Some((stem, "gz")) => (stem, Compression::Gzip),
+        Some((stem, "zst")) => (stem, Compression::Zstd),
+        _ => (file_name.as_str(), Compression::Plain),
+    };
+    let format = match stem.rsplit_once('.') {
+        None | Some((_, "txt")) => Format::Text,
+        Some((_, "jsonl" | "ndjson")) => Format::Jsonl,
+        Some((_, "parquet")) => Format::Parquet,
+        Some((_, ending)) => {
+            let problem = format!("unknown ending .{ending}; .txt, .jsonl and .parquet are read, each also .gz or .zst");
+            return Err(Error::input(&name, problem));
+        }
+    };
+    let bytes = metadata.is_file().then_some(metadata.len());
+    Ok(Source { name, format, compression, bytes })
+}
+
+/// The system's reason, in words a user knows.
+pub(super) fn unreadable(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file".into(),
+        std::io::ErrorKind::PermissionDenied => "no permission to read it".into(),
+        _ => format!("cannot be read: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind_of(folder: &Path, name: &str) -> Result<(Format, Compression)> {
+        let path = folder.join(name);
+        std::fs::write(&path, "x").unwrap();
+        let list = sources(&[path.to_str().unwrap().to_owned()], None)?;
+        Ok((list[0].format, list[0].compression))
+    }
+
+    #[test]
+    fn endings() {
+        let folder = std::env::temp_dir().join(format!("layerscope-endings-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, expected) in [
+            ("a.txt", (Format::Text, Compression::Plain)),
+            ("enwik8", (Format::Text, Compression::Plain)),
+            ("enwik8.gz", (Format::Text, Compression::Gzip)),
+            ("a.b.TXT.GZ", (Format::Text, Compression::Gzip)),
+            ("a.jsonl.zst", (Format::Jsonl, Compression::Zstd)),
+            ("a.ndjson", (Format::Jsonl, Compression::Plain)),
+            ("a.parquet", (Format::Parquet, Compression::Plain)),
+            ("a.parquet.gz", (Format::Parquet, Compression::Gzip)),
+        ] {
+            assert_eq!(kind_of(&folder, name).unwrap(), expected, "{name}");
+        }
+        let line = kind_of(&folder, "a.tsv").unwrap_err().to_string();
+        assert!(line.ends_with("a.tsv: unknown ending .tsv; .txt, .jsonl and .parquet are read, each also .gz or .zst"), "{line}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn standard_input_is_text_unless_a_column_is_named() {
+        let list = |column| sources(&["-".to_owned(), "-".to_owned()], column).unwrap();
+        assert_eq!(list(None).len(), 1);
+        assert_eq!(list(None)[0].format, Format::Text);
+        assert_eq!(list(Some("text"))[0].format, Format::Jsonl);
+    }
+}

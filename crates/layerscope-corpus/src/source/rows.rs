@@ -1,0 +1,247 @@
+//! Rows of a Parquet file: two columns at most, a few hundred values at a time, whatever the size of its row groups.
+
+use std::fs::File;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parquet::basic::Type as Physical;
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+use super::list::unreadable;
+use super::{Columns, Compression, Records, Source, Watch, stream};
+use crate::document::Record;
+use crate::error::{Error, Result};
+
+/// Rows decoded at a time.
+const ROWS: usize = 256;
+
+/// The rows of one file.
+pub(super) struct RowRecords<'a> {
+    source: &'a Source,
+    columns: &'a Columns,
+    file: SerializedFileReader<File>,
+    text: Column,
+    group: Option<Column>,
+    row_group: usize,
+    current: Option<(ColumnReader, Option<ColumnReader>)>,
+    decoded: std::vec::IntoIter<(Option<ByteArray>, Option<String>)>,
+    row: u64,
+    progress: RowProgress,
+    failed: bool,
+}
+
+/// Where a column lies and how many definition levels it has.
+#[derive(Clone, Copy)]
+struct Column {
+    index: usize,
+    max_definition: i16,
+}
+
+/// Bytes reported as rows go by; unpacked files were counted while they were unpacked.
+struct RowProgress {
+    bytes: Arc<AtomicU64>,
+    of: u64,
+    rows: u64,
+    reported: u64,
+}
+
+impl RowProgress {
+    fn at(&mut self, row: u64) {
+        let reached = (u128::from(self.of) * u128::from(row) / u128::from(self.rows.max(1))) as u64;
+        self.bytes.fetch_add(reached.saturating_sub(self.reported), Ordering::Relaxed);
+        self.reported = reached;
+    }
+}
+
+impl<'a> RowRecords<'a> {
+    pub fn open(source: &'a Source, columns: &'a Columns, scratch: &Path, watch: Watch<'a>) -> Result<Self> {
+        let plain = source.compression == Compression::Plain;
+        let raw = if plain {
+            File::open(&source.name).map_err(|error| Error::input(&source.name, unreadable(&error)))?
+        } else {
+            unpack(source, scratch, watch)?
+        };
+        let unusable = |error| Error::input(&source.name, format!("not a Parquet file, or cut short ({})", reason(&error)));
+        let file = guarded(|| SerializedFileReader::new(raw)).map_err(unusable)?;
+        let rows = u64::try_from(file.metadata().file_metadata().num_rows()).unwrap_or(0);
+        let text = find(&file, &columns.text, source, "name the text with --text-column")?;
+        let physical = file.metadata().file_metadata().schema_descr().column(text.index).physical_type();
+        if physical != Physical::BYTE_ARRAY {
+            let problem = format!("column `{}` holds {physical}, not text; name the text with --text-column", columns.text);
+            return Err(Error::input(&source.name, problem));
+        }
+        let group = match &columns.group {
+            Some(name) => Some(find(&file, name, source, "name one of them in --group column:NAME")?),
+            None => None,
+        };
+        let of = if plain { source.bytes.unwrap_or(0) } else { 0 };
+        let progress = RowProgress { bytes: Arc::clone(watch.bytes), of, rows, reported: 0 };
+        let decoded = Vec::new().into_iter();
+        Ok(RowRecords { source, columns, file, text, group, row_group: 0, current: None, decoded, row: 0, progress, failed: false })
+    }
+
+    /// Decodes some more rows; false at the end of the file.
+    fn decode(&mut self) -> ParquetResult<bool> {
+        loop {
+            if let Some((text, group)) = &mut self.current {
+                let ColumnReader::ByteArrayColumnReader(text) = text else {
+                    return Err(ParquetError::General("the text column changed its type".into()));
+                };
+                let texts = cells(text, self.text.max_definition)?;
+                if !texts.is_empty() {
+                    let groups = match (group, self.group) {
+                        (Some(reader), Some(column)) => names(reader, column.max_definition)?,
+                        _ => vec![None; texts.len()],
+                    };
+                    if groups.len() != texts.len() {
+                        return Err(ParquetError::General("its columns differ in length".into()));
+                    }
+                    self.decoded = texts.into_iter().zip(groups).collect::<Vec<_>>().into_iter();
+                    return Ok(true);
+                }
+            }
+            if self.row_group >= self.file.num_row_groups() {
+                return Ok(false);
+            }
+            for column in std::iter::once(self.text).chain(self.group) {
+                let chunk = self.file.metadata().row_group(self.row_group).column(column.index);
+                if chunk.compressed_size() < 0 || chunk.data_page_offset() < 0 || chunk.dictionary_page_offset().is_some_and(|at| at < 0) {
+                    return Err(ParquetError::General("a column lies outside the file".into()));
+                }
+            }
+            let row_group = self.file.get_row_group(self.row_group)?;
+            self.row_group += 1;
+            let group = self.group.map(|column| row_group.get_column_reader(column.index)).transpose()?;
+            self.current = Some((row_group.get_column_reader(self.text.index)?, group));
+        }
+    }
+
+    fn record(&self, text: Option<ByteArray>, group: Option<String>) -> Result<Record> {
+        let bad = |problem: String| Error::record(&self.source.name, format!("row {}", self.row), problem);
+        let repair = "or use --on-error skip";
+        let text = text.ok_or_else(|| bad(format!("column `{}` is null; repair the row {repair}", self.columns.text)))?;
+        let text = std::str::from_utf8(text.data()).map_err(|error| {
+            let at = error.valid_up_to();
+            bad(format!("not UTF-8 (byte {at} of the text is 0x{:02x}); convert the file {repair}", text.data()[at]))
+        })?;
+        if let (Some(name), None) = (&self.columns.group, &group) {
+            return Err(bad(format!("column `{name}` is null, which names no group; repair the row {repair}")));
+        }
+        Ok(Record { text: text.to_owned(), column: group })
+    }
+}
+
+impl Records for RowRecords<'_> {
+    fn next_record(&mut self) -> Option<Result<Record>> {
+        if self.failed {
+            return None;
+        }
+        if self.decoded.len() == 0 {
+            self.progress.at(self.row);
+            match guarded(|| self.decode()) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    self.failed = true;
+                    let problem = format!("damaged after row {} ({}); write or fetch the file again", self.row, reason(&error));
+                    return Some(Err(Error::input(&self.source.name, problem)));
+                }
+            }
+        }
+        let (text, group) = self.decoded.next()?;
+        self.row += 1;
+        Some(self.record(text, group))
+    }
+}
+
+/// Runs the reader of Parquet files, which panics on some damaged ones.
+fn guarded<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
+    let damaged = |_| Err(ParquetError::General("its pages make no sense".into()));
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(damaged)
+}
+
+/// Unpacks a packed Parquet file, which cannot be read from front to back, into a file that vanishes when closed.
+fn unpack(source: &Source, scratch: &Path, watch: Watch) -> Result<File> {
+    let path = scratch.join(format!(".layerscope-unpacked-{}", std::process::id()));
+    let failed = |error| Error::io(&path, error);
+    let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path).map_err(failed)?;
+    std::fs::remove_file(&path).map_err(failed)?;
+    let mut reader = stream::open(source, watch)?;
+    loop {
+        let piece = match reader.fill_buf() {
+            Ok(piece) => piece,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Error::input(&source.name, stream::failure(source, &error, "in the middle"))),
+        };
+        let count = piece.len();
+        if count == 0 {
+            return Ok(file);
+        }
+        io::Write::write_all(&mut file, piece).map_err(failed)?;
+        reader.consume(count);
+        if watch.cancel.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+    }
+}
+
+fn find(file: &SerializedFileReader<File>, name: &str, source: &Source, advice: &str) -> Result<Column> {
+    let schema = file.metadata().file_metadata().schema_descr();
+    let found = schema.columns().iter().position(|column| column.path().string() == name && column.max_rep_level() == 0);
+    if let Some(index) = found {
+        return Ok(Column { index, max_definition: schema.column(index).max_def_level() });
+    }
+    let mut names: Vec<String> = schema.columns().iter().take(8).map(|column| format!("`{}`", column.path().string())).collect();
+    if schema.num_columns() > names.len() {
+        names.push("...".into());
+    }
+    Err(Error::input(&source.name, format!("no column `{name}` (it has {}); {advice}", names.join(", "))))
+}
+
+/// Up to [`ROWS`] values, nulls included.
+fn cells<T: DataType>(reader: &mut ColumnReaderImpl<T>, max_definition: i16) -> ParquetResult<Vec<Option<T::T>>> {
+    let mut values = Vec::new();
+    let mut definitions = Vec::new();
+    let (records, _, _) = reader.read_records(ROWS, Some(&mut definitions), None, &mut values)?;
+    if max_definition == 0 {
+        return Ok(values.into_iter().map(Some).collect());
+    }
+    let mut values = values.into_iter();
+    Ok(definitions.iter().take(records).map(|&level| if level == max_definition { values.next() } else { None }).collect())
+}
+
+/// Up to [`ROWS`] values as names of groups.
+fn names(reader: &mut ColumnReader, max_definition: i16) -> ParquetResult<Vec<Option<String>>> {
+    fn text<T: DataType>(reader: &mut ColumnReaderImpl<T>, max: i16) -> ParquetResult<Vec<Option<String>>>
+    where
+        T::T: ToString,
+    {
+        Ok(cells(reader, max)?.into_iter().map(|cell| cell.map(|value| value.to_string())).collect())
+    }
+    match reader {
+        ColumnReader::BoolColumnReader(reader) => text(reader, max_definition),
+        ColumnReader::Int32ColumnReader(reader) => text(reader, max_definition),
+        ColumnReader::Int64ColumnReader(reader) => text(reader, max_definition),
+        ColumnReader::FloatColumnReader(reader) => text(reader, max_definition),
+        ColumnReader::DoubleColumnReader(reader) => text(reader, max_definition),
+        ColumnReader::ByteArrayColumnReader(reader) => {
+            let cells = cells(reader, max_definition)?;
+            Ok(cells.into_iter().map(|cell| cell.map(|bytes| String::from_utf8_lossy(bytes.data()).into_owned())).collect())
+        }
+        _ => Err(ParquetError::General("the group column is neither text nor a number".into())),
+    }
+}
+
+fn reason(error: &ParquetError) -> String {
+    let text = match error {
+        ParquetError::General(text) | ParquetError::NYI(text) | ParquetError::EOF(text) => text.clone(),
+        other => other.to_string(),
+    };
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

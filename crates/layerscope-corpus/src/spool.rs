@@ -1,0 +1,168 @@
+//! The spool: the whole corpus as tokens on disk, written once and read in pieces.
+//!
+//! One file, little-endian, the same bytes for the same text and settings whatever the number of threads:
+//!
+//! | part | content |
+//! |---|---|
+//! | header, 128 bytes | magic, version, sizes, fingerprint of the corpus, checksums (CRC-32) of every part |
+//! | tokens | per sequence its ids (u32 each), then its group words (u32 each) |
+//! | index | 40 bytes a sequence: document, places, offset, length |
+//! | pilot | the same for the first documents of the whole corpus |
+//! | details | counters, sentence lengths, inputs, group dictionary |
+//!
+//! A spool has its name only when it is complete. Memory to read one: the dictionary, a piece of the index, and a batch.
+
+mod batch;
+mod code;
+mod format;
+mod write;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::counters::Counters;
+use crate::error::{Error, Result};
+use crate::group::Group;
+
+pub use batch::{BatchPlan, SpoolBatch};
+pub use format::Sequence;
+pub(crate) use write::{NewSequence, SpoolWriter};
+
+use format::{HEADER_BYTES, Header, SEQUENCE_BYTES};
+
+/// Index entries read at a time.
+const INDEX_PIECE: u64 = 4096;
+
+/// A complete spool, open for reading from any number of threads.
+#[derive(Debug)]
+pub struct Spool {
+    path: PathBuf,
+    file: File,
+    header: Header,
+    details: Details,
+}
+
+/// What a spool says about its corpus.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Details {
+    pub counters: Counters,
+    pub lengths: BTreeMap<u64, u64>,
+    pub inputs: Vec<String>,
+    pub skipped: Vec<String>,
+    pub groups: Vec<Group>,
+}
+
+impl Spool {
+    /// Opens a spool and checks all of it: version, sizes, checksums.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| Error::io(path, error))?;
+        let bytes = file.metadata().map_err(|error| Error::io(path, error))?.len();
+        let mut start = [0; HEADER_BYTES];
+        if bytes >= HEADER_BYTES as u64 {
+            file.read_exact_at(&mut start, 0).map_err(|error| Error::io(path, error))?;
+        }
+        let header = Header::decode(&start, bytes).map_err(|problem| Error::spool(path, problem))?;
+        let mut spool = Spool { path: path.to_owned(), file, header, details: Details::default() };
+        for (part, range, expected) in spool.header.parts() {
+            if spool.checksum(range)? != expected {
+                return Err(Error::spool(path, format!("its {part} is damaged; start the run again with --overwrite")));
+            }
+        }
+        let details = spool.read(spool.header.details_start(), spool.header.details_bytes)?;
+        spool.details =
+            code::decode(&details).ok_or_else(|| Error::spool(path, "its details make no sense; start again with --overwrite"))?;
+        Ok(spool)
+    }
+
+    /// A hash over ids and texts of all documents the filters kept, the same in every shard.
+    pub fn fingerprint(&self) -> String {
+        format!("{:032x}", self.header.fingerprint)
+    }
+
+    /// What happened to the records.
+    pub fn counters(&self) -> &Counters {
+        &self.details.counters
+    }
+
+    /// The dictionary: group number -> group.
+    pub fn groups(&self) -> &[Group] {
+        &self.details.groups
+    }
+
+    /// Words a document, as white space separates them -> number of documents.
+    pub fn sentence_lengths(&self) -> &BTreeMap<u64, u64> {
+        &self.details.lengths
+    }
+
+    /// The sorted list of inputs that [`crate::DocumentId::file`] counts.
+    pub fn inputs(&self) -> &[String] {
+        &self.details.inputs
+    }
+
+    /// What was wrong with the first few skipped records.
+    pub fn skipped(&self) -> &[String] {
+        &self.details.skipped
+    }
+
+    /// How many special tokens stand before and after every sequence.
+    pub fn around(&self) -> (usize, usize) {
+        (self.header.prefix.into(), self.header.suffix.into())
+    }
+
+    /// Rows of the longest sequence, pilot included.
+    pub fn longest(&self) -> usize {
+        self.header.longest as usize
+    }
+
+    /// The largest token id of any sequence.
+    pub fn largest_id(&self) -> u32 {
+        self.header.largest_id
+    }
+
+    /// All sequences in order, read from the index a piece at a time.
+    pub fn sequences(&self) -> impl Iterator<Item = Result<Sequence>> + '_ {
+        self.index(self.header.index_start(), self.header.sequences)
+    }
+
+    /// `count` index entries from byte `start` on.
+    fn index(&self, start: u64, count: u64) -> impl Iterator<Item = Result<Sequence>> + '_ {
+        let pieces = (0..count).step_by(INDEX_PIECE as usize);
+        pieces.flat_map(move |first| match self.entries(start, first, INDEX_PIECE.min(count - first)) {
+            Ok(entries) => entries.into_iter().map(Ok).collect::<Vec<_>>(),
+            Err(error) => vec![Err(error)],
+        })
+    }
+
+    fn entries(&self, start: u64, first: u64, count: u64) -> Result<Vec<Sequence>> {
+        let bytes = self.read(start + first * SEQUENCE_BYTES as u64, count * SEQUENCE_BYTES as u64)?;
+        let entries: Vec<Sequence> = bytes.as_chunks().0.iter().map(Sequence::decode).collect();
+        let inside = |entry: &Sequence| entry.offset.checked_add(entry.length.into()).is_some_and(|end| end <= self.header.rows);
+        if !entries.iter().all(inside) {
+            return Err(Error::spool(&self.path, "its index points outside; start again with --overwrite"));
+        }
+        Ok(entries)
+    }
+
+    fn read(&self, start: u64, count: u64) -> Result<Vec<u8>> {
+        let mut buffer = vec![0; count as usize];
+        self.file.read_exact_at(&mut buffer, start).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => Error::spool(&self.path, "became shorter while it was read; start again with --overwrite"),
+            _ => Error::io(&self.path, error),
+        })?;
+        Ok(buffer)
+    }
+
+    fn checksum(&self, range: std::ops::Range<u64>) -> Result<u32> {
+        let mut hasher = crc32fast::Hasher::new();
+        let mut at = range.start;
+        while at < range.end {
+            let piece = self.read(at, (range.end - at).min(1 << 20))?;
+            hasher.update(&piece);
+            at += piece.len() as u64;
+        }
+        Ok(hasher.finalize())
+    }
+}

@@ -1,0 +1,170 @@
+//! Batches: sequences in order, cut by their lengths alone.
+
+use std::ops::Range;
+
+use super::format::{HEADER_BYTES, SEQUENCE_BYTES};
+use super::{Sequence, Spool};
+use crate::error::{Error, Result};
+
+/// Where the batches of a spool begin, for one size of batch: 8 bytes a batch, any batch at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchPlan {
+    starts: Vec<u64>,
+    largest: usize,
+}
+
+impl BatchPlan {
+    /// Number of batches.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Whether there is no batch at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Rows of the largest batch.
+    pub fn largest(&self) -> usize {
+        self.largest
+    }
+
+    /// The sequences of a batch.
+    pub fn sequences(&self, batch: usize) -> Range<u64> {
+        self.starts[batch]..self.starts[batch + 1]
+    }
+}
+
+/// Some sequences of the spool, packed one after another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpoolBatch {
+    /// Its place among the batches.
+    pub index: usize,
+    /// Token ids of all sequences.
+    pub ids: Vec<u32>,
+    /// The group word of every row, see [`crate::group`].
+    pub groups: Vec<u32>,
+    /// Cumulative lengths, starting with 0.
+    pub offsets: Vec<u32>,
+    /// Which sequences these are.
+    pub sequences: Vec<Sequence>,
+}
+
+impl SpoolBatch {
+    /// Number of rows.
+    pub fn tokens(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Rows of each sequence.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.offsets.windows(2).map(|bounds| bounds[0] as usize..bounds[1] as usize)
+    }
+
+    /// The ids of each sequence.
+    pub fn sequence_ids(&self) -> impl Iterator<Item = &[u32]> + '_ {
+        self.ranges().map(|range| &self.ids[range])
+    }
+
+    /// Each row's place among all rows of its document's sequences: with the document's id it names a state, in every shard alike.
+    pub fn places(&self) -> impl Iterator<Item = u32> + '_ {
+        self.sequences.iter().flat_map(|sequence| (0..sequence.length).map(|place| sequence.row + place))
+    }
+}
+
+/// Sequences in order, at most `tokens` rows together; a longer sequence is alone.
+struct Cutter {
+    tokens: u64,
+    filled: u64,
+}
+
+impl Cutter {
+    /// Whether this sequence begins a new batch.
+    fn begins(&mut self, length: u32, first: bool) -> bool {
+        let begins = first || self.filled + u64::from(length) > self.tokens;
+        self.filled = if begins { 0 } else { self.filled } + u64::from(length);
+        begins
+    }
+}
+
+impl Spool {
+    /// Reads the index once and finds where batches of at most `batch_tokens` rows begin.
+    pub fn plan(&self, batch_tokens: usize) -> Result<BatchPlan> {
+        let mut cutter = Cutter { tokens: batch_tokens as u64, filled: 0 };
+        let (mut starts, mut largest) = (Vec::new(), 0);
+        for (number, sequence) in self.sequences().enumerate() {
+            if cutter.begins(sequence?.length, number == 0) {
+                starts.push(number as u64);
+            }
+            largest = largest.max(cutter.filled);
+        }
+        starts.push(self.header.sequences);
+        Ok(BatchPlan { starts, largest: largest as usize })
+    }
+
+    /// One batch of a plan, whole; from any thread.
+    pub fn batch(&self, plan: &BatchPlan, index: usize) -> Result<SpoolBatch> {
+        self.slice(plan.sequences(index), index)
+    }
+
+    /// All batches in order.
+    pub fn batches(&self, batch_tokens: usize) -> Result<impl Iterator<Item = Result<SpoolBatch>> + '_> {
+        self.batches_from(batch_tokens, 0)
+    }
+
+    /// All batches from number `first` on.
+    pub fn batches_from(&self, batch_tokens: usize, first: usize) -> Result<impl Iterator<Item = Result<SpoolBatch>> + '_> {
+        let plan = self.plan(batch_tokens)?;
+        Ok((first..plan.len()).map(move |index| self.batch(&plan, index)))
+    }
+
+    /// Any sequences, packed as a batch of the given number.
+    pub fn slice(&self, sequences: Range<u64>, index: usize) -> Result<SpoolBatch> {
+        if sequences.start > sequences.end || sequences.end > self.header.sequences {
+            let problem = format!("has {} sequences, {} to {} were asked for", self.header.sequences, sequences.start, sequences.end);
+            return Err(Error::spool(&self.path, problem));
+        }
+        let entries = self.entries(self.header.index_start(), sequences.start, sequences.end - sequences.start)?;
+        self.pack(entries, index)
+    }
+
+    /// The first documents of the whole corpus, the same in every shard, in batches. The group words of those that belong to other
+    /// shards only say whether a row counts: their group is 0.
+    pub fn pilot(&self, batch_tokens: usize) -> Result<Vec<SpoolBatch>> {
+        let entries = self.entries(self.header.pilot_start(), 0, self.header.pilot)?;
+        let mut cutter = Cutter { tokens: batch_tokens as u64, filled: 0 };
+        let mut parts: Vec<Vec<Sequence>> = Vec::new();
+        for entry in entries {
+            let begins = cutter.begins(entry.length, parts.is_empty());
+            match parts.last_mut() {
+                Some(part) if !begins => part.push(entry),
+                _ => parts.push(vec![entry]),
+            }
+        }
+        parts.into_iter().enumerate().map(|(index, part)| self.pack(part, index)).collect()
+    }
+
+    /// Reads the tokens of some sequences, neighbours on disk together.
+    fn pack(&self, entries: Vec<Sequence>, index: usize) -> Result<SpoolBatch> {
+        let rows = entries.iter().map(|entry| entry.length as usize).sum();
+        let mut batch =
+            SpoolBatch { index, ids: Vec::with_capacity(rows), groups: Vec::with_capacity(rows), offsets: vec![0], sequences: entries };
+        let neighbours = |a: &Sequence, b: &Sequence| a.offset + u64::from(a.length) == b.offset;
+        for run in batch.sequences.chunk_by(neighbours) {
+            let count: u64 = run.iter().map(|entry| u64::from(entry.length)).sum();
+            let bytes = self.read(HEADER_BYTES as u64 + run[0].offset * 8, count * 8)?;
+            let mut numbers = bytes.as_chunks().0.iter().map(|number| u32::from_le_bytes(*number));
+            for entry in run {
+                batch.ids.extend(numbers.by_ref().take(entry.length as usize));
+                batch.groups.extend(numbers.by_ref().take(entry.length as usize));
+                batch.offsets.push(batch.ids.len() as u32);
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Bytes a spool of so many rows and sequences takes on disk, dictionary aside.
+    pub fn disk_bytes(rows: u64, sequences: u64) -> u64 {
+        HEADER_BYTES as u64 + rows * 8 + sequences * SEQUENCE_BYTES as u64
+    }
+}

@@ -1,0 +1,134 @@
+//! Text -> token ids, and token ids -> text that people can read.
+//!
+//! The model's own tokenizer.json does the work, with its truncation and padding, its threads and its merge dropout switched off. Special
+//! tokens are never asked of it: what it puts around a text is found once, as a prefix and a suffix, so that every window of
+//! a long document can be wrapped alike.
+
+mod readable;
+mod wrap;
+
+use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
+
+use tokenizers::{ModelWrapper, Tokenizer as Inner};
+
+use crate::error::{Error, Result};
+
+pub use readable::surface;
+pub use wrap::Wrap;
+
+/// No vocabulary comes near; tables are as long as the largest id.
+const LARGEST_ID: u32 = 50_000_000;
+
+/// A model's tokenizer, with what it puts around every sequence.
+pub struct Tokenizer {
+    inner: Inner,
+    file: PathBuf,
+    prefix: Vec<u32>,
+    suffix: Vec<u32>,
+    style: readable::Style,
+    word_joint: &'static str,
+    largest_id: u32,
+}
+
+impl Tokenizer {
+    /// Loads `tokenizer.json` from a model's folder.
+    pub fn load(folder: &Path, wrap: Wrap) -> Result<Self> {
+        let file = folder.join("tokenizer.json");
+        if !file.is_file() {
+            let problem = "no tokenizer.json; write one with AutoTokenizer.from_pretrained(MODEL).save_pretrained(FOLDER) of transformers";
+            return Err(Error::tokenizer(folder, problem));
+        }
+        // The library panics on some files that are no tokenizers.
+        let read = catch_unwind(|| Inner::from_file(&file)).unwrap_or_else(|_| Err("it makes no sense".into()));
+        let mut inner = read.map_err(|error| Error::tokenizer(&file, format!("cannot be read: {}", one_line(&error))))?;
+        tokenizers::utils::parallelism::set_parallelism(false);
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|error| Error::tokenizer(&file, one_line(&error)))?;
+        if let ModelWrapper::BPE(model) = inner.get_model()
+            && model.dropout.is_some()
+        {
+            let mut model = model.clone();
+            model.dropout = None;
+            inner.with_model(ModelWrapper::BPE(model));
+        }
+        let largest_id = inner.get_vocab(true).into_values().max();
+        let largest_id = largest_id.ok_or_else(|| Error::tokenizer(&file, "its vocabulary is empty"))?;
+        if largest_id > LARGEST_ID {
+            return Err(Error::tokenizer(&file, format!("an id of {largest_id} is absurd; is this a tokenizer?")));
+        }
+        let (prefix, suffix) = wrap::around(&inner, folder, &file, wrap)?;
+        let style = readable::Style::of(&inner);
+        let mut tokenizer = Tokenizer { inner, file, prefix, suffix, style, word_joint: " ", largest_id };
+        tokenizer.word_joint = tokenizer.find_word_joint();
+        Ok(tokenizer)
+    }
+
+    /// The ids of a text, nothing around them.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
+        let encoding = self.inner.encode_fast(text, false).map_err(|error| one_line(&error))?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// The ids of one word of a text, at its start or further on.
+    pub fn encode_word(&self, word: &str, first: bool) -> Result<Vec<u32>, String> {
+        if first || self.word_joint.is_empty() { self.encode(word) } else { self.encode(&format!("{}{word}", self.word_joint)) }
+    }
+
+    /// What stands before every sequence.
+    pub fn prefix(&self) -> &[u32] {
+        &self.prefix
+    }
+
+    /// What stands after every sequence.
+    pub fn suffix(&self) -> &[u32] {
+        &self.suffix
+    }
+
+    /// The largest id of the vocabulary.
+    pub fn largest_id(&self) -> u32 {
+        self.largest_id
+    }
+
+    /// The file it came from.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// A token as the vocabulary writes it: `Ġthe`, `##ing`, `▁a`.
+    pub fn raw(&self, id: u32) -> String {
+        self.inner.id_to_token(id).unwrap_or_else(|| format!("<id {id}>"))
+    }
+
+    /// A token as people read it: byte-level and `▁` tokens decoded (`Ġthe` is ` the`), bytes that are no text by themselves as
+    /// `\xe2`, control characters escaped; `##ing` stays as it is.
+    pub fn readable(&self, id: u32) -> String {
+        let raw = self.raw(id);
+        if self.inner.get_added_vocabulary().get_added_tokens_decoder().contains_key(&id) {
+            return readable::escaped(&raw);
+        }
+        self.style.readable(&raw)
+    }
+
+    /// A vocabulary string as people read it.
+    pub fn readable_text(&self, raw: &str) -> String {
+        self.style.readable(raw)
+    }
+
+    /// Some tokenizers mark a word's start by the space before it, others by themselves: which of the two gives the ids of
+    /// the joined text?
+    fn find_word_joint(&self) -> &'static str {
+        let whole = self.encode("the cat");
+        let first = self.encode("the");
+        let fits = |joint: &str| match (&whole, &first, self.encode(&format!("{joint}cat"))) {
+            (Ok(whole), Ok(first), Ok(second)) => *whole == [first.as_slice(), &second].concat(),
+            _ => false,
+        };
+        if fits("") && !fits(" ") { "" } else { " " }
+    }
+}
+
+/// Names of files, of functions: an error in one line.
+fn one_line(error: &dyn std::fmt::Display) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}

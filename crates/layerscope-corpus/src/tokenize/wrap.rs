@@ -1,0 +1,85 @@
+//! What stands around every sequence.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tokenizers::{Encoding, Tokenizer};
+
+use super::one_line;
+use crate::error::{Error, Result};
+
+/// Which special tokens are put around a sequence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wrap {
+    /// What the tokenizer does by itself.
+    #[default]
+    Model,
+    /// One at each end, always: BOS or else CLS, EOS or else SEP; a model with only one of the two gets it at both ends.
+    BosEos,
+    /// Nothing.
+    None,
+}
+
+/// The ids before and after every sequence.
+pub(super) fn around(tokenizer: &Tokenizer, folder: &Path, file: &Path, wrap: Wrap) -> Result<(Vec<u32>, Vec<u32>)> {
+    match wrap {
+        Wrap::None => Ok((Vec::new(), Vec::new())),
+        Wrap::Model => of_model(tokenizer, file),
+        Wrap::BosEos => {
+            let (start, end) = ends(tokenizer, folder, file)?;
+            Ok((vec![start], vec![end]))
+        }
+    }
+}
+
+/// Sends one token through the post-processor and sees what comes back around it.
+fn of_model(tokenizer: &Tokenizer, file: &Path) -> Result<(Vec<u32>, Vec<u32>)> {
+    let probe =
+        Encoding::new(vec![0], vec![0], vec!["a".into()], vec![Some(0)], vec![(0, 1)], vec![0], vec![1], vec![], Default::default());
+    let wrapped = tokenizer.post_process(probe, None, true).map_err(|error| Error::tokenizer(file, one_line(&error)))?;
+    let mask = wrapped.get_special_tokens_mask();
+    let (ids, at) = (wrapped.get_ids(), mask.iter().position(|&special| special == 0));
+    match at {
+        Some(at) if mask[at + 1..].iter().all(|&special| special == 1) => Ok((ids[..at].to_vec(), ids[at + 1..].to_vec())),
+        _ => Err(Error::tokenizer(file, "its post-processor does not simply put tokens around a text; use --wrap bos-eos or none")),
+    }
+}
+
+/// BOS and EOS, from tokenizer_config.json, special_tokens_map.json, or what the tokenizer does by itself, in this order.
+fn ends(tokenizer: &Tokenizer, folder: &Path, file: &Path) -> Result<(u32, u32)> {
+    let files = ["tokenizer_config.json", "special_tokens_map.json"];
+    let maps: Vec<Value> = files.iter().filter_map(|name| read_json(&folder.join(name)).transpose()).collect::<Result<_>>()?;
+    let named = |keys: [&str; 2]| -> Result<Option<u32>> {
+        for key in keys {
+            let token = maps.iter().find_map(|map| token_text(&map[key]));
+            if let Some(token) = token {
+                let problem = || format!("{key} is `{token}`, which is not in tokenizer.json; use --wrap model or none");
+                return tokenizer.token_to_id(token).map(Some).ok_or_else(|| Error::tokenizer(folder, problem()));
+            }
+        }
+        Ok(None)
+    };
+    let (prefix, suffix) = of_model(tokenizer, file).unwrap_or_default();
+    let start = named(["bos_token", "cls_token"])?.or(prefix.first().copied());
+    let end = named(["eos_token", "sep_token"])?.or(suffix.last().copied());
+    match (start.or(end), end.or(start)) {
+        (Some(start), Some(end)) => Ok((start, end)),
+        _ => Err(Error::tokenizer(folder, "names no token for the start or end of a text; use --wrap model or none")),
+    }
+}
+
+fn read_json(path: &Path) -> Result<Option<Value>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => match serde_json::from_str(&text) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => Err(Error::tokenizer(path, format!("not JSON: {}", one_line(&error)))),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::tokenizer(path, format!("cannot be read: {error}"))),
+    }
+}
+
+/// A special token is written as its text or as an object that holds it.
+fn token_text(value: &Value) -> Option<&str> {
+    value.as_str().or_else(|| value["content"].as_str())
+}

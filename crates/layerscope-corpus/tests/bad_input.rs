@@ -1,0 +1,229 @@
+//! Every bad input, its exact line, and what `OnError::Skip` makes of it.
+
+mod common;
+
+use common::{Folder, document, documents, gzip, parquet, spool, spool_with, tokenizer, zstd};
+use layerscope_compute::ErrorKind;
+use layerscope_corpus::{Filters, Grouping, OnError, Settings, Shard, Wrap};
+use parquet::basic::Compression;
+
+fn error(folder: &Folder, settings: &Settings) -> (String, ErrorKind) {
+    let error = spool(folder, settings).expect_err("this must fail");
+    let left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("spool")), "something was left behind: {left:?}");
+    (error.to_string(), error.kind())
+}
+
+/// The line of an error, less the path it starts with.
+fn line(file: &str, settings: &Settings, folder: &Folder) -> String {
+    let (line, kind) = error(folder, settings);
+    assert_eq!(kind, ErrorKind::Corpus, "{line}");
+    line.strip_prefix(&format!("{file}: ")).unwrap_or_else(|| panic!("{line} does not name {file}")).to_owned()
+}
+
+fn bad(name: &str, bytes: impl AsRef<[u8]>) -> String {
+    let folder = Folder::new();
+    let file = folder.file(name, bytes);
+    line(&file, &Settings::new([&file], 64), &folder)
+}
+
+#[test]
+fn files() {
+    let folder = Folder::new();
+    let of = |name: &str| format!("{}/{name}", folder.0.display());
+    let line = |name: &str| line(&of(name), &Settings::new([of(name)], 64), &folder);
+    assert_eq!(line("absent.txt"), "no such file");
+    assert_eq!(line("absent*.txt"), "no file matches this pattern");
+    std::fs::create_dir(folder.path("novels")).unwrap();
+    assert_eq!(line("novels"), format!("a folder; name its files, for instance {}/*.txt", of("novels")));
+    let (line, kind) = error(&folder, &Settings::new(["s3://bucket/a.txt"], 64));
+    let expected = "s3://bucket/a.txt: s3:// addresses are not supported by this build; download the file, or pipe it into --corpus -";
+    assert_eq!((line.as_str(), kind), (expected, ErrorKind::Corpus));
+    assert_eq!(error(&folder, &Settings::new([""; 0], 64)).1, ErrorKind::Usage);
+}
+
+#[test]
+fn lines() {
+    let expected = "line 2: not UTF-8 (byte 3 of the line is 0xff); convert the file or use --on-error skip";
+    assert_eq!(bad("a.txt", b"good\nbad\xff\ngood"), expected);
+    assert_eq!(bad("a.txt.gz", gzip(b"good\nbad\xff\ngood")), expected);
+    let expected = "line 2: not JSON (EOF while parsing an object at column 12); repair the line or use --on-error skip";
+    assert_eq!(bad("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\"\n"), expected);
+    let expected = "line 1: a list where a JSON object should be; repair the line or use --on-error skip";
+    assert_eq!(bad("a.jsonl", "[1]"), expected);
+    let expected = "line 2: no column `text` (it has `id`, `body`); name the text with --text-column or use --on-error skip";
+    assert_eq!(bad("a.jsonl", "{\"text\": \"a\"}\n{\"id\": 1, \"body\": \"x\"}"), expected);
+    assert_eq!(bad("a.jsonl", "{\"text\": null}"), "line 1: column `text` is null, not a string; repair the line or use --on-error skip");
+    assert!(bad("a.jsonl", "[".repeat(100_000)).starts_with("line 1: not JSON (recursion limit exceeded"));
+}
+
+#[test]
+fn cut_and_damaged_files() {
+    let text: String = (0..20_000).map(|number| format!("line {number} {}\n", number * 7919 % 10_007)).collect();
+    let packed = gzip(text.as_bytes());
+    let cut = bad("a.txt.gz", &packed[..packed.len() / 2]);
+    assert!(cut.starts_with("the gzip data is cut short after line ") && cut.ends_with("; write or fetch the file again"), "{cut}");
+    assert_eq!(bad("b.txt.gz", &packed[..5]), "the gzip data is cut short after line 0; write or fetch the file again");
+    let mut wrong = packed.clone();
+    let end = wrong.len() - 6;
+    wrong[end] ^= 1; // the checksum
+    assert!(bad("c.txt.gz", wrong).starts_with("the gzip data is damaged after line 20000 ("));
+    assert!(bad("d.txt.gz", "plain text").starts_with("the gzip data is damaged after line 0 ("));
+    let packed = zstd(text.as_bytes());
+    let cut = bad("a.txt.zst", &packed[..packed.len() - 10]);
+    assert!(cut.starts_with("the zstd data is cut short after line "), "{cut}");
+    assert!(bad("b.txt.zst", "plain text").starts_with("the zstd data is damaged after line 0 ("));
+    let rows: Vec<(Option<&str>, i64)> = text.lines().take(5000).map(|line| (Some(line), 0)).collect();
+    let whole = parquet(&rows, Compression::SNAPPY);
+    assert!(bad("a.parquet", &whole[..whole.len() / 2]).starts_with("not a Parquet file, or cut short ("));
+    assert!(bad("b.parquet.gz", &gzip(&whole)[..3000]).starts_with("the gzip data is cut short in the middle"));
+    assert!(bad("c.parquet", "").starts_with("not a Parquet file, or cut short ("));
+}
+
+/// A damaged file is an error or harmless, never a panic.
+#[test]
+fn any_flipped_byte_of_a_parquet_file() {
+    let folder = Folder::new();
+    let texts: Vec<String> = (0..40).map(|number| format!("text {number}")).collect();
+    let rows: Vec<(Option<&str>, i64)> = texts.iter().map(|text| (Some(text.as_str()), 0)).collect();
+    let whole = parquet(&rows, Compression::SNAPPY);
+    let tokenizer = tokenizer("wordpiece", Wrap::Model);
+    for at in 0..whole.len() {
+        let mut wrong = whole.clone();
+        wrong[at] ^= 0x55;
+        let file = folder.file("a.parquet", wrong);
+        if let Err(error) = spool_with(&folder, &Settings::new([&file], 64), &tokenizer) {
+            assert!(!error.to_string().contains('\n'), "{error}");
+        }
+    }
+}
+
+#[test]
+fn columns() {
+    let folder = Folder::new();
+    let file = folder.file("a.parquet", parquet(&[(Some("a"), 1), (None, 2)], Compression::UNCOMPRESSED));
+    let mut settings = Settings::new([&file], 64);
+    let null = "row 2: column `text` is null; repair the row or use --on-error skip";
+    assert_eq!(line(&file, &settings, &folder), null);
+    settings.text_column = Some("body".into());
+    assert_eq!(line(&file, &settings, &folder), "no column `body` (it has `text`, `year`); name the text with --text-column");
+    settings.text_column = Some("year".into());
+    assert_eq!(line(&file, &settings, &folder), "column `year` holds INT64, not text; name the text with --text-column");
+    settings.text_column = None;
+    settings.grouping = Grouping::Column("author".into());
+    let expected = "no column `author` (it has `text`, `year`); name one of them in --group column:NAME";
+    assert_eq!(line(&file, &settings, &folder), expected);
+    let file = folder.file("a.txt", "text");
+    settings.inputs = vec![file.clone()];
+    let expected = "lines of text have no columns; --group column:NAME needs .jsonl or .parquet";
+    assert_eq!(line(&file, &settings, &folder), expected);
+    let file = folder.file("a.jsonl", "{\"text\": \"x\", \"author\": [1]}");
+    settings.inputs = vec![file.clone()];
+    let expected = "line 1: column `author` is a list, which names no group; repair the line or use --on-error skip";
+    assert_eq!(line(&file, &settings, &folder), expected);
+}
+
+#[test]
+fn skipping_counts_and_goes_on() {
+    let folder = Folder::new();
+    let lines = folder.file("a.txt", b"one\n\xff\xff\nthree\n\n");
+    let objects = folder.file("b.jsonl", "{\"text\": \"one\"}\nnonsense\n{\"no\": 1}\n{\"text\": \"four\"}\n");
+    let rows = folder.file("c.parquet", parquet(&[(None, 1), (Some("two"), 2)], Compression::UNCOMPRESSED));
+    let mut settings = Settings::new([&lines, &objects, &rows], 64);
+    settings.on_error = OnError::Skip;
+    let read = spool(&folder, &settings).unwrap();
+    // Bad records have their place: the others keep theirs.
+    assert_eq!(documents(&read), [document(0, 0), document(0, 2), document(1, 0), document(1, 3), document(2, 1)]);
+    let counters = read.counters();
+    assert_eq!((counters.records, counters.bad, counters.skipped(), counters.blank, counters.kept), (10, 4, 4, 1, 5));
+    assert_eq!(read.skipped().len(), 4);
+    assert!(read.skipped()[0].starts_with(&format!("{lines}: line 2: not UTF-8")));
+    // Files that lost something always fail.
+    settings.inputs.push(folder.file("d.txt.gz", &gzip(b"one\ntwo\n")[..12]));
+    assert_eq!(spool(&folder, &settings).unwrap_err().kind(), ErrorKind::Corpus);
+}
+
+#[test]
+fn the_first_error_of_the_corpus_is_reported_whatever_the_threads() {
+    let folder = Folder::new();
+    let mut lines: Vec<Vec<u8>> = (0..5000).map(|number| format!("sentence number {number}").into_bytes()).collect();
+    lines[3000] = b"\xff".to_vec();
+    lines[4000] = b"\xfe".to_vec();
+    let file = folder.file("a.txt", lines.join(&b'\n'));
+    for threads in [1, 2, 5] {
+        let mut settings = Settings::new([&file], 64);
+        settings.threads = threads;
+        assert!(line(&file, &settings, &folder).starts_with("line 3001: not UTF-8"));
+    }
+}
+
+#[test]
+fn nothing_left() {
+    let folder = Folder::new();
+    let empty = folder.file("empty.txt", "");
+    let expected = ("the corpus is empty: no record in any input".to_owned(), ErrorKind::Corpus);
+    assert_eq!(error(&folder, &Settings::new([&empty], 64)), expected);
+    let file = folder.file("a.txt", "one two three\n\nfour five six\n  \n");
+    let mut settings = Settings::new([&file], 64);
+    settings.filters.max_words = Some(2);
+    let expected = "nothing is left of the corpus: 4 records read, 2 blank, 2 with more words than --max-words 2";
+    assert_eq!(error(&folder, &settings).0, expected);
+    settings.filters = Filters { sample: 1e-9, ..Filters::default() };
+    assert_eq!(error(&folder, &settings).0, "nothing is left of the corpus: 4 records read, 4 left out by --sample 0.000000001");
+    let file = folder.file("b.txt", "1 2 3\n!\n");
+    let mut settings = Settings::new([&file], 64);
+    settings.grouping = Grouping::Word;
+    assert_eq!(error(&folder, &settings).0, "nothing is left of the corpus: 2 records read, 2 without tokens");
+    // A shard may be empty: there may be more of them than documents.
+    settings.grouping = Grouping::Token;
+    settings.shard = Shard { index: 2, count: 3 };
+    let read = spool(&folder, &settings).unwrap();
+    assert_eq!((read.counters().kept, read.counters().documents, read.plan(10).unwrap().len()), (2, 0, 0));
+}
+
+#[test]
+fn settings() {
+    let folder = Folder::new();
+    let file = folder.file("a.txt", "text of several tokens in a row");
+    let usage = |change: &dyn Fn(&mut Settings)| {
+        let mut settings = Settings::new([&file], 8);
+        change(&mut settings);
+        let (line, kind) = error(&folder, &settings);
+        assert_eq!(kind, ErrorKind::Usage);
+        line
+    };
+    let expected = "--window 2 leaves no room beside 2 special tokens, or is absurdly large";
+    assert_eq!(usage(&|settings| settings.window = 2), expected);
+    let expected = "--stride 7 would lose tokens: a window of 8 holds 6 of text; give 1 to 6";
+    assert_eq!(usage(&|settings| settings.stride = Some(7)), expected);
+    let expected = "--shard 3/3 does not exist; shards are numbered from 0 to N-1";
+    assert_eq!(usage(&|settings| settings.shard = Shard { index: 3, count: 3 }), expected);
+    let expected = "--sample 1.5 is not a fraction; give a number above 0 and at most 1";
+    assert_eq!(usage(&|settings| settings.filters.sample = 1.5), expected);
+    assert_eq!(usage(&|settings| settings.filters.limit = Some(0)), "--limit 0 leaves no document; give at least 1");
+}
+
+#[test]
+fn ids_beyond_the_embeddings() {
+    let folder = Folder::new();
+    let file = folder.file("a.txt", "the end");
+    let mut settings = Settings::new([&file], 8);
+    settings.vocabulary = Some(6);
+    let (line, kind) = error(&folder, &settings);
+    assert_eq!(kind, ErrorKind::Corpus);
+    assert!(line.contains("tokenizer.json: token `"), "{line}");
+    assert!(line.ends_with("outside the model's vocabulary of 6: is this the model's own tokenizer?"), "{line}");
+}
+
+#[test]
+fn a_word_longer_than_a_window() {
+    let folder = Folder::new();
+    let file = folder.file("a.txt", "fine\nthe xylophonistic end\n");
+    let mut settings = Settings::new([&file], 6);
+    settings.grouping = Grouping::Word;
+    let expected = "line 2: one of its words is longer than a window of 6 tokens; use a larger --window";
+    assert_eq!(line(&file, &settings, &folder), expected);
+    settings.on_error = OnError::Skip;
+    let read = spool(&folder, &settings).unwrap();
+    assert_eq!((read.counters().documents, read.counters().untokenized, read.skipped().len()), (1, 1, 1));
+}

@@ -1,0 +1,80 @@
+//! The same documents whatever the sharding.
+
+mod common;
+
+use common::{Folder, contents, documents, sentences, spool};
+use layerscope_corpus::{Settings, Shard, UNCOUNTED};
+
+fn corpus(folder: &Folder) -> Settings {
+    let sentences = sentences();
+    let lines = |from: usize| {
+        (0..700).map(|number| format!("{} {}", sentences[(from + number) % sentences.len()], number % 60)).collect::<Vec<_>>()
+    };
+    let files = [folder.file("a.txt", lines(0).join("\n")), folder.file("b.txt", lines(11).join("\n"))];
+    let mut settings = Settings::new(files, 24);
+    settings.filters.sample = 0.6;
+    settings.filters.seed = 7;
+    settings.filters.max_words = Some(60);
+    settings.filters.dedup = true;
+    settings.filters.limit = Some(200);
+    settings
+}
+
+#[test]
+fn shards_together_are_the_whole() {
+    let folder = Folder::new();
+    let mut settings = corpus(&folder);
+    let whole = spool(&folder, &settings).unwrap();
+    assert_eq!(whole.counters().kept, 200);
+    assert!(whole.counters().repeated > 0 && whole.counters().unsampled > 0);
+    for count in [2, 3, 7] {
+        let mut together = Vec::new();
+        let mut counted = 0;
+        for index in 0..count {
+            settings.shard = Shard { index, count };
+            let part = spool(&folder, &settings).unwrap();
+            assert_eq!(part.fingerprint(), whole.fingerprint());
+            let (mine, all) = (part.counters(), whole.counters());
+            assert_eq!((mine.records, mine.unsampled, mine.repeated, mine.kept), (all.records, all.unsampled, all.repeated, all.kept));
+            assert!(documents(&part).len().abs_diff(200 / count as usize) <= 1);
+            together.extend(contents(&part));
+            counted += mine.counted;
+        }
+        // Stable: the windows of a document stay in order.
+        together.sort_by_key(|(document, _)| *document);
+        assert_eq!(together, contents(&whole));
+        assert_eq!(counted, whole.counters().counted);
+    }
+}
+
+#[test]
+fn every_shard_has_the_same_pilot() {
+    let folder = Folder::new();
+    let mut settings = corpus(&folder);
+    settings.pilot = 40;
+    let whole = spool(&folder, &settings).unwrap();
+    let pilot = whole.pilot(200).unwrap();
+    let expected: Vec<_> = contents(&whole).into_iter().filter(|(document, _)| documents(&whole)[..40].contains(document)).collect();
+    let flat = |batches: &[layerscope_corpus::SpoolBatch]| {
+        let of = |batch: &layerscope_corpus::SpoolBatch| {
+            batch.sequences.iter().zip(batch.sequence_ids()).map(|(sequence, ids)| (sequence.document, ids.to_vec())).collect::<Vec<_>>()
+        };
+        batches.iter().flat_map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(flat(&pilot), expected);
+    assert!(pilot.len() > 3 && pilot.iter().all(|batch| batch.tokens() <= 200));
+    for index in 0..3 {
+        settings.shard = Shard { index, count: 3 };
+        let part = spool(&folder, &settings).unwrap();
+        let batches = part.pilot(200).unwrap();
+        assert_eq!(flat(&batches), expected);
+        for (ours, theirs) in batches.iter().zip(&pilot) {
+            let counted = |groups: &[u32]| groups.iter().map(|&group| group == UNCOUNTED).collect::<Vec<_>>();
+            assert_eq!(counted(&ours.groups), counted(&theirs.groups));
+        }
+        // And it is no part of the shard itself.
+        settings.pilot = 0;
+        assert_eq!(contents(&spool(&folder, &settings).unwrap()), contents(&part));
+        settings.pilot = 40;
+    }
+}
