@@ -77,6 +77,9 @@ const HARMLESS: &[&str] = &[
     "use_cache",
 ];
 
+/// More layers than any model has: a larger number is damage, and would only fill the memory.
+const MAX_LAYERS: usize = 10_000;
+
 /// The keys of a `config.json`, read one by one by a family.
 ///
 /// A getter never fails on the spot: a missing or mistyped key is remembered and a stand-in returned, so that
@@ -157,10 +160,17 @@ impl ConfigReader {
                 None => {}
             }
         }
-        if !names.iter().any(|key| self.keys.contains_key(*key)) {
+        if !names.iter().any(|key| self.keys.get(*key).is_some_and(|value| !value.is_null())) {
             self.missing.push(names.join(" or "));
         }
         1
+    }
+
+    /// A required number of layers, of a size that a model can have.
+    pub fn layers(&mut self, names: &[&str]) -> usize {
+        let layers = self.count_any(names);
+        self.ensure(layers <= MAX_LAYERS, || format!("`{}` = {layers} is not a number of layers", names.join(" or ")));
+        layers.min(MAX_LAYERS)
     }
 
     /// An optional count.
@@ -305,7 +315,8 @@ impl ConfigReader {
 
     /// Records a contradiction unless `holds`.
     pub fn ensure(&mut self, holds: bool, contradiction: impl FnOnce() -> String) {
-        if !holds {
+        // While keys are missing, stand-ins would contradict what is there.
+        if !holds && self.missing.is_empty() {
             self.problems.push(contradiction());
         }
     }

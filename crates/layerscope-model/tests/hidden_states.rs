@@ -27,7 +27,8 @@ fn all_variants() -> Vec<std::path::PathBuf> {
 fn deviation(ours: &[f32], reference: &[f32]) -> f64 {
     assert_eq!(ours.len(), reference.len());
     let rms = (reference.iter().map(|&x| (x as f64).powi(2)).sum::<f64>() / reference.len() as f64).sqrt();
-    let worst = ours.iter().zip(reference).map(|(&a, &b)| (a as f64 - b as f64).abs()).fold(0.0, |worst, x| if x <= worst { worst } else { x });
+    let worst =
+        ours.iter().zip(reference).map(|(&a, &b)| (a as f64 - b as f64).abs()).fold(0.0, |worst, x| if x <= worst { worst } else { x });
     worst / rms
 }
 
@@ -64,12 +65,8 @@ fn a_sequence_has_the_same_bits_alone_and_in_any_company() {
         let sequences = Golden::open(&variant).sequences;
         let alone: Vec<_> = sequences.iter().map(|sequence| states_of(&transformer, &[sequence])).collect();
         let last = sequences.len() - 1;
-        let orders: [Vec<usize>; 4] = [
-            (0..=last).collect(),
-            (0..=last).rev().collect(),
-            vec![last, 0],
-            [last; 7].into_iter().chain([1, 0, 1]).collect(),
-        ];
+        let orders: [Vec<usize>; 4] =
+            [(0..=last).collect(), (0..=last).rev().collect(), vec![last, 0], [last; 7].into_iter().chain([1, 0, 1]).collect()];
         for order in orders {
             let together = states_of(&transformer, &order.iter().map(|&s| &sequences[s]).collect::<Vec<_>>());
             for ((at, place), states) in &together {

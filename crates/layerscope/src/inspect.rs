@@ -174,7 +174,10 @@ impl fmt::Display for Inspection {
         let dtypes: Vec<&str> = self.dtypes.iter().map(|(dtype, _)| dtype.as_str()).collect();
         let disk = bytes(self.bytes_on_disk as usize);
         row("parameters", format!("{} ({} on disk as {})", short(self.parameters), disk, dtypes.join(", ")))?;
-        row("tensors", format!("{} read, {} ignored{}", self.tensors_read.len(), self.tensors_ignored.len(), listed(&self.tensors_ignored)))?;
+        row(
+            "tensors",
+            format!("{} read, {} ignored{}", self.tensors_read.len(), self.tensors_ignored.len(), listed(&self.tensors_ignored)),
+        )?;
         row("memory", format!("{} of weights, {} per worker", bytes(self.weight_bytes), bytes(self.worker_bytes)))?;
         if let Some(probe) = self.probe {
             let speed = grouped(probe.tokens_per_second().round() as usize);

@@ -34,8 +34,7 @@ pub fn probe<B: Backend>(transformer: &Transformer<B>, threads: usize, limit: Du
     let spec = transformer.spec();
     let length = SENTENCE.min(spec.max_positions.unwrap_or(SENTENCE));
     let id = |place: usize| ((place * 7919) % spec.vocabulary) as u32;
-    let sequences: Vec<Vec<u32>> =
-        (0..BATCH_TOKENS.div_ceil(length)).map(|s| (0..length).map(|i| id(s * length + i)).collect()).collect();
+    let sequences: Vec<Vec<u32>> = (0..BATCH_TOKENS.div_ceil(length)).map(|s| (0..length).map(|i| id(s * length + i)).collect()).collect();
     let round = vec![Batch::pack(&sequences); threads];
 
     let start = Instant::now();

@@ -54,7 +54,7 @@ pub(super) fn encoder(config: &mut ConfigReader, default_activation: &str) -> Mo
             norm: Some(norm),
             ..EmbeddingSpec::tokens(width)
         },
-        blocks: block.repeat(config.count("num_hidden_layers")),
+        blocks: block.repeat(config.layers(&["num_hidden_layers"])),
         final_norm: None,
     }
 }

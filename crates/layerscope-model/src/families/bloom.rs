@@ -44,7 +44,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         width,
         max_positions: None,
         embedding: EmbeddingSpec { norm: Some(norm), ..EmbeddingSpec::tokens(width) },
-        blocks: block.repeat(config.count_any(&["n_layer", "num_hidden_layers"])),
+        blocks: block.repeat(config.layers(&["n_layer", "num_hidden_layers"])),
         final_norm: Some(norm),
     }
 }

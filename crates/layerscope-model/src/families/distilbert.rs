@@ -32,7 +32,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
             norm: Some(norm),
             ..EmbeddingSpec::tokens(width)
         },
-        blocks: block.repeat(config.count_any(&["n_layers", "num_hidden_layers"])),
+        blocks: block.repeat(config.layers(&["n_layers", "num_hidden_layers"])),
         final_norm: None,
     }
 }

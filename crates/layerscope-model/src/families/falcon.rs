@@ -51,7 +51,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         width,
         max_positions,
         embedding: EmbeddingSpec::tokens(width),
-        blocks: block.repeat(config.count_any(&["num_hidden_layers", "n_layer"])),
+        blocks: block.repeat(config.layers(&["num_hidden_layers", "n_layer"])),
         final_norm: Some(norm),
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn without_positions(config: &mut ConfigReader, defaults: &Defaults) 
         width,
         max_positions: Some(config.count_or("max_position_embeddings", defaults.positions)),
         embedding: EmbeddingSpec::tokens(width),
-        blocks: block.repeat(config.count("num_hidden_layers")),
+        blocks: block.repeat(config.layers(&["num_hidden_layers"])),
         final_norm: Some(norm),
     }
 }

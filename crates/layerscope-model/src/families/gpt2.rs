@@ -37,7 +37,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         width,
         max_positions: Some(positions),
         embedding: EmbeddingSpec { positions: Some(LearnedPositions { rows: positions, offset: 0 }), ..EmbeddingSpec::tokens(width) },
-        blocks: block.repeat(config.count_any(&["n_layer", "num_hidden_layers"])),
+        blocks: block.repeat(config.layers(&["n_layer", "num_hidden_layers"])),
         final_norm: Some(norm),
     }
 }

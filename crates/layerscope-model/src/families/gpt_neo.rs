@@ -26,7 +26,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
             config.activation_or("activation_function", "gelu_new"),
         ),
     };
-    let mut blocks = block.repeat(config.count_any(&["num_layers", "num_hidden_layers"]));
+    let mut blocks = block.repeat(config.layers(&["num_layers", "num_hidden_layers"]));
     let window = config.count_or("window_size", 256);
     config.ensure(window > 0, || "`window_size` should be at least 1, found 0".to_owned());
     let local = local_layers(config, blocks.len());

@@ -45,7 +45,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         width,
         max_positions,
         embedding: EmbeddingSpec::tokens(width),
-        blocks: block.repeat(config.count("num_hidden_layers")),
+        blocks: block.repeat(config.layers(&["num_hidden_layers"])),
         final_norm: Some(norm),
     }
 }

@@ -42,7 +42,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         width,
         max_positions: Some(config.count_any(&["n_positions", "max_position_embeddings"])),
         embedding: EmbeddingSpec::tokens(width),
-        blocks: block.repeat(config.count_any(&["n_layer", "num_hidden_layers"])),
+        blocks: block.repeat(config.layers(&["n_layer", "num_hidden_layers"])),
         final_norm: Some(norm),
     }
 }

@@ -53,7 +53,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
             ..FeedForwardSpec::plain(config.count("intermediate_size"), config.activation_or("hidden_activation", "gelu"))
         },
     };
-    let mut blocks = block.repeat(config.count("num_hidden_layers"));
+    let mut blocks = block.repeat(config.layers(&["num_hidden_layers"]));
 
     let (global_base, local_base) = rotary_bases(config);
     let window = window(config);

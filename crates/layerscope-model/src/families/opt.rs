@@ -46,7 +46,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
             projection: (token_width != width).then_some(Projection { bias: false, before_positions: true }),
             ..EmbeddingSpec::tokens(token_width)
         },
-        blocks: block.repeat(config.count("num_hidden_layers")),
+        blocks: block.repeat(config.layers(&["num_hidden_layers"])),
         final_norm: final_norm.then_some(norm),
     }
 }

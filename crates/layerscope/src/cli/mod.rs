@@ -1,3 +1,71 @@
-//! stub
-/// stub
-pub fn main() -> std::process::ExitCode { std::process::ExitCode::SUCCESS }
+//! The command line: one file a command, each a few lines over the library.
+
+mod inspect;
+mod models;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::demo;
+use crate::error::{Error, Result};
+
+/// An instrument for looking inside Transformers.
+#[derive(Parser)]
+#[command(name = "layerscope", version, about, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Show the chain behind an error
+    #[arg(short, long, global = true)]
+    verbose: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show what Layerscope does on the embedded model; needs nothing else
+    Demo {
+        /// Worker threads; all processors by default
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+        threads: Option<u16>,
+    },
+    /// Architecture of a checkpoint, tensors read and ignored, memory needed and measured speed
+    Inspect(inspect::Arguments),
+    /// The table of supported families
+    Models,
+}
+
+/// Runs the program on the process's arguments.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.command {
+        Command::Demo { threads } => demo::run(thread_count(threads)).and_then(|demo| print(&demo.to_string())),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Models => print(&models::table()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("layerscope: {error}");
+            if arguments.verbose {
+                let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+                causes.for_each(|cause| eprintln!("  because: {cause}"));
+            }
+            ExitCode::from(error.exit_status())
+        }
+    }
+}
+
+/// The number of workers asked for, or one per processor.
+fn thread_count(asked: Option<u16>) -> usize {
+    asked.map_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get()), usize::from)
+}
+
+/// Writes a result to standard output; a reader that went away (`| head`) is no error.
+fn print(text: &str) -> Result<()> {
+    match writeln!(std::io::stdout(), "{}", text.trim_end()) {
+        Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output".as_ref(), source)),
+        _ => Ok(()),
+    }
+}
