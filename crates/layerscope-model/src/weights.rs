@@ -1,6 +1,7 @@
 //! A checkpoint's tensors in the layout the forward pass wants: fused projections split, transposes undone, once.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use layerscope_compute::{AttentionShape, Backend};
@@ -69,8 +70,8 @@ impl<B: Backend> Loader<'_, B> {
     pub fn blocks(&self, spec: &ModelSpec) -> Result<BTreeMap<usize, Arc<BlockWeights<B>>>> {
         let mut stored = BTreeMap::new();
         for block in &spec.blocks {
-            if !stored.contains_key(&block.weights) {
-                stored.insert(block.weights, Arc::new(self.block(block, spec.width)?));
+            if let Entry::Vacant(place) = stored.entry(block.weights) {
+                place.insert(Arc::new(self.block(block, spec.width)?));
             }
         }
         Ok(stored)

@@ -193,7 +193,7 @@ fn bloom() {
     assert_eq!(spec_of("bloom-560m", json!({"slow_but_exact": true})), model);
     assert_refused("bloom-560m", json!({"slow_but_exact": true, "pretraining_tp": 4}), &["`slow_but_exact` = true"]);
     let residual = json!({"apply_residual_connection_post_layernorm": true});
-    assert_refused("bloom-560m", residual, &["`apply_residual_connection_post_layernorm` = true"]);
+    assert_eq!(spec_of("bloom-560m", residual).blocks[0].residual, Residual::SequentialFromNorms);
 }
 
 #[test]
@@ -393,7 +393,8 @@ fn gemma3() {
     assert_eq!(model.blocks.iter().filter(|block| block.attention.window == Some(1024)).count(), 29);
 
     assert_refused("gemma-3-1b-pt", json!({"attn_logit_softcapping": 50.0}), &["`attn_logit_softcapping` = 50.0"]);
-    assert_refused("gemma-3-1b-pt", json!({"use_bidirectional_attention": true}), &["`use_bidirectional_attention` = true"]);
+    let both_ways = spec_of("gemma-3-1b-pt", json!({"use_bidirectional_attention": true})).blocks.remove(0).attention;
+    assert_eq!((both_ways.causal, both_ways.window), (false, Some(257)));
     assert_refused("gemma-3-1b-pt", json!({"sliding_window": null}), &["`sliding_window`"]);
     let flat = json!({"rope_parameters": {"rope_type": "default", "rope_theta": 5.0}});
     assert_refused("gemma-3-1b-pt", flat, &["rope_parameters: `rope_type`", "`rope_theta` = 5.0"]);

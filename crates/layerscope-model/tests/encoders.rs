@@ -315,7 +315,7 @@ fn mpnet_biases_scores_by_distance() {
     assert_post_norm(&published, 12, 12, 1e-5);
     assert_eq!((published.vocabulary, published.max_positions, published.embedding.types), (30527, Some(512), 0));
     assert_eq!(published.embedding.positions, Some(LearnedPositions { rows: 514, offset: 2 }));
-    let bias = Some(BiasSpec::Buckets { buckets: 32, max_distance: 128 });
+    let bias = Some(BiasSpec::Buckets { buckets: 32, rows: 32, max_distance: 128 });
     assert!(published.blocks.iter().all(|block| block.attention.bias == bias));
 
     let todays = todays_base(json!({
@@ -327,8 +327,8 @@ fn mpnet_biases_scores_by_distance() {
     let padded = accepted(&with(todays, json!({"pad_token_id": 0})));
     assert_eq!((padded.max_positions, padded.embedding.unnumbered), (Some(510), Some(1)));
 
-    let problem = refused(&with(mpnet_base(), json!({"relative_attention_num_buckets": 64})));
-    assert!(problem.contains("`relative_attention_num_buckets` = 64"), "{problem}");
+    let problem = refused(&with(mpnet_base(), json!({"relative_attention_num_buckets": 16})));
+    assert!(problem.contains("`relative_attention_num_buckets` = 16"), "{problem}");
 }
 
 #[test]

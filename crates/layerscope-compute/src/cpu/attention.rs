@@ -28,7 +28,7 @@ pub fn attention(
     shape: &AttentionShape,
     out: &mut [f32],
 ) {
-    for bounds in offsets.windows(2) {
+    for bounds in offsets.windows(2).filter(|bounds| bounds[0] < bounds[1]) {
         let (start, end) = (bounds[0] as usize, bounds[1] as usize);
         let qkv = &qkv[start * shape.qkv_width()..end * shape.qkv_width()];
         let width = shape.heads * shape.head_dim;
