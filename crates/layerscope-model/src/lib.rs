@@ -1,4 +1,27 @@
 //! Checkpoints in, hidden states at every layer out. Knows no corpus and no statistics.
+//!
+//! ```
+//! use layerscope_compute::{Cpu, States};
+//! use layerscope_model::{Batch, Model, Observer, Point};
+//!
+//! /// Checks that every point shows one state a token.
+//! struct Count;
+//!
+//! impl Observer<Cpu> for Count {
+//!     type Error = layerscope_model::Error;
+//!
+//!     fn observe(&self, batch: &Batch, at: Point, states: &States<Cpu>) -> Result<(), Self::Error> {
+//!         assert_eq!((states.rows, states.as_slice().len()), (batch.tokens(), 7 * states.width), "{at}");
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/bert/base");
+//! let model = Model::open(folder.as_ref())?.load(Cpu::new())?;
+//! let batch = Batch::pack([vec![2, 7, 9, 3], vec![2, 5, 3]]);
+//! model.forward(&batch, &mut model.workspace(batch.tokens()), &Count)?;
+//! # Ok::<(), layerscope_model::Error>(())
+//! ```
 
 mod attention;
 mod batch;
@@ -30,3 +53,8 @@ pub use point::{Blind, Observer, Point};
 pub use requirements::{Part, Place, TensorPlan};
 pub use transformer::{Transformer, Workspace, workspace_bytes};
 pub use workers::forward_all;
+
+/// The README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct ReadmeExample;
