@@ -49,11 +49,6 @@ pub struct Progress<'a> {
     pub total: u64,
 }
 
-/// The folder of a model: `model` itself where it is a folder, a snapshot in the hub cache where it is a hub id.
-pub fn locate(model: &str, revision: Option<&str>) -> Result<PathBuf> {
-    Hub::from_env().locate(model, revision)
-}
-
 impl Hub {
     /// The hub that the environment describes (see [`HubSettings::from_lookup`]), through its proxy if it names one.
     pub fn from_env() -> Self {

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use layerscope_model::hub;
-
-use super::{print, thread_count};
+use super::{download, print, thread_count};
 use crate::error::{Error, Result};
 use crate::inspect::Inspection;
 
@@ -28,7 +26,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let folder = hub::locate(&arguments.model, arguments.revision.as_deref())?;
+    let folder = download::locate(&arguments.model, arguments.revision.as_deref())?;
     let inspection = match arguments.no_probe {
         true => Inspection::of(&folder)?,
         false => Inspection::with_probe(&folder, thread_count(arguments.threads), Duration::from_secs(1))?,

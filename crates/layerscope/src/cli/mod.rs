@@ -1,5 +1,6 @@
 //! The command line: one file a command, each a few lines over the library.
 
+mod download;
 mod inspect;
 mod models;
 
