@@ -13,6 +13,20 @@ pub enum Error {
     /// The model could not be used.
     #[error(transparent)]
     Model(#[from] layerscope_model::Error),
+    /// Sketches could not be updated, merged or restored.
+    #[error(transparent)]
+    Stats(#[from] layerscope_stats::Error),
+    /// A file of a run is damaged, or of another version.
+    #[error("{}: {problem}", path.display())]
+    Damaged {
+        /// Where.
+        path: PathBuf,
+        /// What, and what to do.
+        problem: String,
+    },
+    /// Two things that do not belong together.
+    #[error("{0}")]
+    Mismatch(String),
     /// The system refused a file operation.
     #[error("{}: {source}", path.display())]
     Io {
@@ -28,7 +42,9 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Model(error) => error.kind(),
-            Error::Io { .. } => ErrorKind::Io,
+            Error::Stats(error) => error.kind(),
+            Error::Mismatch(_) => ErrorKind::Refused,
+            Error::Damaged { .. } | Error::Io { .. } => ErrorKind::Io,
         }
     }
 
@@ -42,6 +58,11 @@ impl Error {
             ErrorKind::Interrupted => 6,
             ErrorKind::Io | ErrorKind::Internal => 1,
         }
+    }
+
+    /// A damaged file.
+    pub fn damaged(path: &Path, problem: impl Into<String>) -> Error {
+        Error::Damaged { path: path.to_owned(), problem: problem.into() }
     }
 
     /// A failed file operation.

@@ -17,6 +17,8 @@ mod diagram;
 mod error;
 mod inspect;
 mod probe;
+pub mod state;
+pub mod store;
 mod text;
 
 pub use error::{Error, Result};

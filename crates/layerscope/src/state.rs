@@ -1,0 +1,253 @@
+//! Sketches on disk: a safetensors file with a version, a fingerprint and a checksum for every tensor.
+//!
+//! A shard, a checkpoint and a finished result are all such a file. Reading takes one prefix (one point of the network) at
+//! a time, so that merging many large states needs the memory of one point.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use layerscope_stats::sketch::{Tensor, Tensors, Values};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// Raised whenever older programs could misread what newer ones write.
+const VERSION: &str = "1";
+/// No header of ours comes near this; a damaged length must not make us allocate.
+const MAX_HEADER: u64 = 100_000_000;
+/// Stands in the header where its own checksum goes.
+const NO_CHECKSUM: &str = "00000000";
+
+/// Everything that must be equal for two states to be merged or continued, as a flat object.
+pub type Fingerprint = Map<String, Value>;
+
+/// What the format lets us say about the whole file: strings only.
+#[derive(Serialize, Deserialize)]
+struct Metadata {
+    version: String,
+    fingerprint: String,
+    /// A JSON object: tensor to CRC-32.
+    checksums: String,
+    /// CRC-32 of the header with [`NO_CHECKSUM`] in this place.
+    header_checksum: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: [u64; 2],
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    #[serde(rename = "__metadata__")]
+    metadata: Metadata,
+    #[serde(flatten)]
+    tensors: BTreeMap<String, Entry>,
+}
+
+/// Writes tensors and the fingerprint of what they were computed from.
+pub fn write_state(store: &Store, name: &str, fingerprint: &Fingerprint, tensors: &Tensors<'_>) -> Result<()> {
+    let failed = |source: io::Error| Error::io(&store.path(name), source);
+    let mut checksums = Map::new();
+    let mut entries = BTreeMap::new();
+    let mut end = 0;
+    for (tensor_name, tensor) in &tensors.0 {
+        let start = end;
+        end += (tensor.values.len() * width(&tensor.values)) as u64;
+        checksums.insert(tensor_name.clone(), checksum(&tensor.values).map_err(failed)?.into());
+        let (dtype, shape) = (dtype(&tensor.values).to_owned(), tensor.shape.clone());
+        entries.insert(tensor_name.clone(), Entry { dtype, shape, data_offsets: [start, end] });
+    }
+    let metadata = Metadata {
+        version: VERSION.to_owned(),
+        fingerprint: Value::Object(fingerprint.clone()).to_string(),
+        checksums: Value::Object(checksums).to_string(),
+        header_checksum: NO_CHECKSUM.to_owned(),
+    };
+    let header = header_bytes(Header { metadata, tensors: entries }).map_err(failed)?;
+    store.put_atomic(name, |out| {
+        out.write_all(&(header.len() as u64).to_le_bytes())?;
+        out.write_all(&header)?;
+        tensors.0.values().try_for_each(|tensor| for_each_chunk(&tensor.values, |bytes| out.write_all(bytes)))
+    })
+}
+
+/// The header with its own checksum in it, padded so that the numbers are aligned.
+fn header_bytes(mut header: Header) -> io::Result<Vec<u8>> {
+    header.metadata.header_checksum = format!("{:08x}", crc32fast::hash(&serde_json::to_vec(&header)?));
+    let mut bytes = serde_json::to_vec(&header)?;
+    bytes.resize(bytes.len().next_multiple_of(8), b' ');
+    Ok(bytes)
+}
+
+/// A state file whose header was read and found whole.
+#[derive(Debug)]
+pub struct StateFile {
+    path: PathBuf,
+    file: File,
+    data: u64,
+    fingerprint: Fingerprint,
+    tensors: BTreeMap<String, StoredTensor>,
+}
+
+#[derive(Debug)]
+struct StoredTensor {
+    dtype: String,
+    shape: Vec<usize>,
+    start: u64,
+    bytes: usize,
+    checksum: u32,
+}
+
+impl StateFile {
+    /// Reads the header of a state and checks that the file is as long as it says.
+    pub fn open(path: &Path) -> Result<StateFile> {
+        let file = File::open(path).map_err(|source| Error::io(path, source))?;
+        let size = file.metadata().map_err(|source| Error::io(path, source))?.len();
+        let damaged =
+            |problem: &str| Error::damaged(path, format!("damaged state: {problem}; an earlier checkpoint or a new run is needed"));
+
+        let mut length = [0; 8];
+        read_at(&file, path, &mut length, 0)?;
+        let length = u64::from_le_bytes(length);
+        if length > MAX_HEADER || length + 8 > size {
+            return Err(damaged("its header does not fit the file"));
+        }
+        let mut bytes = vec![0; length as usize];
+        read_at(&file, path, &mut bytes, 8)?;
+        let mut header: Header = serde_json::from_slice(&bytes).map_err(|_| damaged("its header is not readable"))?;
+        if header.metadata.version != VERSION {
+            let problem = format!("state of version {}, this program reads version {VERSION}", header.metadata.version);
+            return Err(Error::damaged(path, problem));
+        }
+        let stated = std::mem::replace(&mut header.metadata.header_checksum, NO_CHECKSUM.to_owned());
+        let content = serde_json::to_vec(&header).map_err(|_| damaged("its header is not readable"))?;
+        if stated != format!("{:08x}", crc32fast::hash(&content)) {
+            return Err(damaged("its header does not match its checksum"));
+        }
+        let fingerprint = serde_json::from_str(&header.metadata.fingerprint).map_err(|_| damaged("its fingerprint is not readable"))?;
+        let checksums: BTreeMap<String, u32> =
+            serde_json::from_str(&header.metadata.checksums).map_err(|_| damaged("its checksums are not readable"))?;
+        let data = 8 + length;
+        let mut tensors = BTreeMap::new();
+        for (name, entry) in header.tensors {
+            let [start, end] = entry.data_offsets;
+            let checksum = *checksums.get(&name).ok_or_else(|| damaged(&format!("tensor `{name}` has no checksum")))?;
+            if start > end || end > size - data {
+                return Err(damaged(&format!("tensor `{name}` ends beyond the file")));
+            }
+            let stored = StoredTensor { dtype: entry.dtype, shape: entry.shape, start, bytes: (end - start) as usize, checksum };
+            tensors.insert(name, stored);
+        }
+        Ok(StateFile { path: path.to_owned(), file, data, fingerprint, tensors })
+    }
+
+    /// What the state was computed from.
+    pub fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
+    }
+
+    /// Refuses a state of another model, corpus or setting, and says what differs.
+    pub fn expect(&self, expected: &Fingerprint) -> Result<()> {
+        let keys: std::collections::BTreeSet<&String> = expected.keys().chain(self.fingerprint.keys()).collect();
+        let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
+        let differing = keys.into_iter().filter(|key| expected.get(*key) != self.fingerprint.get(*key));
+        let differences: Vec<String> = differing
+            .map(|key| format!("{key} is {} there and {} here", shown(self.fingerprint.get(key)), shown(expected.get(key))))
+            .collect();
+        match differences.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Mismatch(format!("{}: not of this run: {}", self.path.display(), differences.join("; ")))),
+        }
+    }
+
+    /// The tensors under `prefix.`, without the prefix, each checked against its checksum.
+    pub fn read(&self, prefix: &str) -> Result<Tensors<'static>> {
+        let prefix = format!("{prefix}.");
+        let mut tensors = Tensors::default();
+        for (name, stored) in self.tensors.range(prefix.clone()..).take_while(|(name, _)| name.starts_with(&prefix)) {
+            let damaged = |problem: &str| Error::damaged(&self.path, format!("tensor `{name}`: {problem}"));
+            let mut bytes = vec![0; stored.bytes];
+            read_at(&self.file, &self.path, &mut bytes, self.data + stored.start)?;
+            if crc32fast::hash(&bytes) != stored.checksum {
+                return Err(damaged("does not match its checksum"));
+            }
+            let values = values(&stored.dtype, &bytes).ok_or_else(|| damaged("of an unknown kind"))?;
+            if stored.shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size)) != Some(values.len()) {
+                return Err(damaged("its shape does not match its size"));
+            }
+            tensors.0.insert(name[prefix.len()..].to_owned(), Tensor { shape: stored.shape.clone(), values });
+        }
+        Ok(tensors)
+    }
+}
+
+fn read_at(file: &File, path: &Path, bytes: &mut [u8], start: u64) -> Result<()> {
+    file.read_exact_at(bytes, start).map_err(|source| match source.kind() {
+        io::ErrorKind::UnexpectedEof => Error::damaged(path, "damaged state: ends too early"),
+        _ => Error::io(path, source),
+    })
+}
+
+fn dtype(values: &Values<'_>) -> &'static str {
+    match values {
+        Values::F64(_) => "F64",
+        Values::F32(_) => "F32",
+        Values::U64(_) => "U64",
+    }
+}
+
+fn width(values: &Values<'_>) -> usize {
+    match values {
+        Values::F64(_) | Values::U64(_) => 8,
+        Values::F32(_) => 4,
+    }
+}
+
+fn values(dtype: &str, bytes: &[u8]) -> Option<Values<'static>> {
+    match dtype {
+        "F64" => Some(Values::F64(Cow::Owned(bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()))),
+        "U64" => Some(Values::U64(Cow::Owned(bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect()))),
+        "F32" => Some(Values::F32(Cow::Owned(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))),
+        _ => None,
+    }
+}
+
+fn checksum(values: &Values<'_>) -> io::Result<u32> {
+    let mut hasher = crc32fast::Hasher::new();
+    for_each_chunk(values, |bytes| {
+        hasher.update(bytes);
+        Ok(())
+    })?;
+    Ok(hasher.finalize())
+}
+
+/// The bytes of a tensor in pieces, little-endian.
+fn for_each_chunk(values: &Values<'_>, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    fn pieces<T: Copy, const W: usize>(
+        values: &[T],
+        bytes: fn(T) -> [u8; W],
+        take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut buffer = Vec::with_capacity(W * 8192);
+        for piece in values.chunks(8192) {
+            buffer.clear();
+            piece.iter().for_each(|value| buffer.extend_from_slice(&bytes(*value)));
+            take(&buffer)?;
+        }
+        Ok(())
+    }
+    match values {
+        Values::F64(values) => pieces(values, f64::to_le_bytes, &mut take),
+        Values::F32(values) => pieces(values, f32::to_le_bytes, &mut take),
+        Values::U64(values) => pieces(values, u64::to_le_bytes, &mut take),
+    }
+}
