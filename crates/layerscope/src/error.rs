@@ -27,6 +27,9 @@ pub enum Error {
     /// Two things that do not belong together.
     #[error("{0}")]
     Mismatch(String),
+    /// Another worker failed first.
+    #[error("stopped")]
+    Stopped,
     /// The system refused a file operation.
     #[error("{}: {source}", path.display())]
     Io {
@@ -44,6 +47,7 @@ impl Error {
             Error::Model(error) => error.kind(),
             Error::Stats(error) => error.kind(),
             Error::Mismatch(_) => ErrorKind::Refused,
+            Error::Stopped => ErrorKind::Interrupted,
             Error::Damaged { .. } | Error::Io { .. } => ErrorKind::Io,
         }
     }

@@ -12,6 +12,7 @@
 //! ```
 
 pub mod cli;
+pub mod collect;
 pub mod demo;
 mod diagram;
 mod error;
