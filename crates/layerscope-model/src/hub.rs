@@ -90,7 +90,7 @@ impl Hub {
         &self.settings
     }
 
-    /// [`locate`] through this hub.
+    /// The folder of a model: `model` itself where it is a folder, a snapshot in the hub cache where it is a hub id.
     pub fn locate(&self, model: &str, revision: Option<&str>) -> Result<PathBuf> {
         let folder = Path::new(model);
         if folder.is_dir() {
