@@ -1,0 +1,75 @@
+//! Tables as files, one format a file.
+//!
+//! | format | nulls | reals | text |
+//! |---|---|---|---|
+//! | Parquet | null | exact | exact |
+//! | JSON, JSON lines | `null` | exact | exact; hidden characters and `<` as `\u....` |
+//! | CSV | empty (an empty text is `""`) | exact | quoted; formulas after a `'`; hidden characters visible |
+//! | Markdown, LaTeX | empty | five digits | escaped; hidden characters visible; shortened |
+//!
+//! Hidden characters are those that control or reorder text, see [`is_hidden`](crate::text::is_hidden).
+
+mod csv;
+mod json;
+mod latex;
+mod markdown;
+pub mod parquet;
+
+use std::io::{BufWriter, Write};
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+use crate::table::Table;
+
+/// What a table can be printed as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A table of GitHub-flavoured Markdown, aligned: also the one for terminals.
+    Markdown,
+    /// Comma-separated values, a line of names first.
+    Csv,
+    /// One array of objects.
+    Json,
+    /// An object a line.
+    JsonLines,
+    /// A `tabular` with the rules of `booktabs`.
+    Latex,
+}
+
+impl Format {
+    /// Every format, in the order of the command line's help.
+    pub const ALL: [Format; 5] = [Format::Markdown, Format::Csv, Format::Json, Format::JsonLines, Format::Latex];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Markdown => "md",
+            Format::Csv => "csv",
+            Format::Json => "json",
+            Format::JsonLines => "jsonl",
+            Format::Latex => "latex",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Format::ALL.into_iter().find(|format| format.name() == name);
+        found.ok_or_else(|| Error::Format(crate::text::shortened(name)))
+    }
+}
+
+/// Writes the table in a format that people or programs read.
+pub fn write(table: &Table, format: Format, output: &mut dyn Write) -> Result<()> {
+    let mut output = BufWriter::new(output);
+    match format {
+        Format::Markdown => markdown::write(table, &mut output),
+        Format::Csv => csv::write(table, &mut output),
+        Format::Json => json::write(table, &mut output),
+        Format::JsonLines => json::write_lines(table, &mut output),
+        Format::Latex => latex::write(table, &mut output),
+    }?;
+    Ok(output.flush()?)
+}

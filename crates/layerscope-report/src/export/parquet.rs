@@ -1,0 +1,186 @@
+//! Tables on disk: optional columns of text, 64-bit integers and doubles, the same bytes for the same table.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{ColumnDescriptor, Type, TypePtr};
+
+use crate::error::{Error, Result};
+use crate::table::{Column, Table};
+use crate::text::visible;
+
+/// Rows in a row group.
+const GROUP_ROWS: usize = 1 << 16;
+
+/// Rows decoded at a time.
+const BATCH_ROWS: usize = 1 << 12;
+
+/// Writes the table as a Parquet file.
+pub fn write(table: &Table, output: &mut (dyn Write + Send)) -> Result<()> {
+    write_file(table, output).map_err(|error| match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(source) => Error::Write(*source),
+            Err(source) => Error::Write(io::Error::other(source)),
+        },
+        other => Error::Write(io::Error::other(other)),
+    })
+}
+
+fn write_file(table: &Table, output: &mut (dyn Write + Send)) -> ParquetResult<()> {
+    let properties = WriterProperties::builder()
+        .set_created_by("layerscope".into()) // not the library's version: the bytes are the table's alone
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
+        .build();
+    let mut writer = SerializedFileWriter::new(output, schema(table)?, properties.into())?;
+    for start in (0..table.rows()).step_by(GROUP_ROWS) {
+        let end = table.rows().min(start + GROUP_ROWS);
+        let mut group = writer.next_row_group()?;
+        for (_, column) in table.columns() {
+            match column {
+                Column::Text(values) => write_column::<ByteArrayType, _>(&mut group, &values[start..end], |text| text.as_str().into()),
+                Column::Integer(values) => write_column::<Int64Type, _>(&mut group, &values[start..end], |number| *number),
+                Column::Real(values) => write_column::<DoubleType, _>(&mut group, &values[start..end], |number| *number),
+            }?;
+        }
+        group.close()?;
+    }
+    writer.close().map(drop)
+}
+
+fn schema(table: &Table) -> ParquetResult<TypePtr> {
+    let field = |(name, column): (&str, &Column)| {
+        let (physical, logical) = match column {
+            Column::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Column::Integer(_) => (Physical::INT64, None),
+            Column::Real(_) => (Physical::DOUBLE, None),
+        };
+        let builder = Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL);
+        builder.with_logical_type(logical).build().map(Arc::new)
+    };
+    let fields = table.columns().map(field).collect::<ParquetResult<Vec<_>>>()?;
+    Type::group_type_builder("table").with_fields(fields).build().map(Arc::new)
+}
+
+fn write_column<T: DataType, V>(
+    group: &mut SerializedRowGroupWriter<'_, &mut (dyn Write + Send)>,
+    values: &[Option<V>],
+    convert: impl Fn(&V) -> T::T,
+) -> ParquetResult<()> {
+    let Some(mut column) = group.next_column()? else {
+        return Err(ParquetError::General("more columns than the schema has".into()));
+    };
+    let defined: Vec<T::T> = values.iter().flatten().map(convert).collect();
+    let levels: Vec<i16> = values.iter().map(|value| value.is_some().into()).collect();
+    column.typed::<T>().write_batch(&defined, Some(&levels), None)?;
+    column.close()
+}
+
+/// Reads a file that [`write()`] wrote, or another of flat columns of text, 64-bit integers and doubles.
+pub fn read(path: &Path) -> Result<Table> {
+    let file = File::open(path).map_err(|error| Error::file(path, format!("cannot be opened ({error})")))?;
+    let columns = guarded(|| read_file(file))
+        .map_err(|error| Error::file(path, format!("not a Parquet table, or damaged ({}); write it again", reason(&error))))?;
+    Table::new(columns).map_err(|error| Error::file(path, error.to_string()))
+}
+
+fn read_file(file: File) -> ParquetResult<Vec<(String, Column)>> {
+    let file = SerializedFileReader::new(file)?;
+    let metadata = file.metadata();
+    let schema = metadata.file_metadata().schema_descr();
+    let mut columns = schema.columns().iter().map(|column| empty(column)).collect::<ParquetResult<Vec<_>>>()?;
+    for g in 0..file.num_row_groups() {
+        for chunk in metadata.row_group(g).columns() {
+            let (start, size) = (chunk.dictionary_page_offset().unwrap_or(0).min(chunk.data_page_offset()), chunk.compressed_size());
+            if start < 0 || size < 0 {
+                return Err(general("a column lies outside the file"));
+            }
+        }
+        let group = file.get_row_group(g)?;
+        for (c, (_, column)) in columns.iter_mut().enumerate() {
+            let levels = schema.column(c).max_def_level();
+            match (group.get_column_reader(c)?, column) {
+                (ColumnReader::ByteArrayColumnReader(reader), Column::Text(values)) => read_column(reader, levels, values, text)?,
+                (ColumnReader::Int64ColumnReader(reader), Column::Integer(values)) => read_column(reader, levels, values, Ok)?,
+                (ColumnReader::DoubleColumnReader(reader), Column::Real(values)) => read_column(reader, levels, values, Ok)?,
+                _ => return Err(general("a column changed its type")),
+            }
+        }
+    }
+    let rows = usize::try_from(metadata.file_metadata().num_rows()).ok();
+    match columns.iter().find(|(_, column)| Some(column.len()) != rows) {
+        Some((name, _)) => Err(ParquetError::General(format!("column `{name}` is not as long as the file says"))),
+        None => Ok(columns),
+    }
+}
+
+/// The column for what the file holds, still without values.
+fn empty(column: &ColumnDescriptor) -> ParquetResult<(String, Column)> {
+    let name = column.name().to_owned();
+    if column.path().parts().len() != 1 || column.max_rep_level() != 0 {
+        return Err(ParquetError::General(format!("column `{name}` is nested")));
+    }
+    let plain = column.logical_type_ref().is_none() && column.converted_type() == ConvertedType::NONE;
+    match column.physical_type() {
+        Physical::BYTE_ARRAY if plain || column.converted_type() == ConvertedType::UTF8 => Ok((name, Column::Text(Vec::new()))),
+        Physical::INT64 if plain => Ok((name, Column::Integer(Vec::new()))),
+        Physical::DOUBLE => Ok((name, Column::Real(Vec::new()))),
+        other => Err(ParquetError::General(format!("column `{name}` is {other}, neither text nor a 64-bit number"))),
+    }
+}
+
+fn read_column<T: DataType, V>(
+    mut reader: ColumnReaderImpl<T>,
+    max_level: i16,
+    column: &mut Vec<Option<V>>,
+    convert: impl Fn(T::T) -> ParquetResult<V>,
+) -> ParquetResult<()> {
+    let mut values = Vec::new();
+    let mut levels = Vec::new();
+    loop {
+        let (records, _, _) = reader.read_records(BATCH_ROWS, Some(&mut levels), None, &mut values)?;
+        if records == 0 {
+            return Ok(());
+        }
+        let mut defined = values.drain(..).map(&convert);
+        if max_level == 0 {
+            column.extend(defined.map(|value| value.map(Some)).collect::<ParquetResult<Vec<_>>>()?);
+        } else {
+            for level in levels.drain(..) {
+                let value = if level == max_level { Some(defined.next().ok_or_else(|| general("values are missing"))??) } else { None };
+                column.push(value);
+            }
+        }
+    }
+}
+
+fn text(bytes: ByteArray) -> ParquetResult<String> {
+    bytes.as_utf8().map(str::to_owned).map_err(|_| general("a text is not UTF-8"))
+}
+
+fn general(problem: &str) -> ParquetError {
+    ParquetError::General(problem.into())
+}
+
+/// Runs the reader of Parquet files, which panics on some damaged ones.
+fn guarded<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(general("its pages make no sense")))
+}
+
+/// The library's words on one line.
+fn reason(error: &ParquetError) -> String {
+    let text = match error {
+        ParquetError::General(text) | ParquetError::NYI(text) | ParquetError::EOF(text) => text.clone(),
+        other => other.to_string(),
+    };
+    visible(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}

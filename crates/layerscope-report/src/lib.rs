@@ -1,0 +1,28 @@
+//! Tables in, files that people and programs read out.
+//!
+//! A [`Table`] has named columns of text, integers or reals; undefined cells are null, never NaN. [`export::write()`] prints it as
+//! Markdown, CSV, JSON, JSON lines or LaTeX, and [`export::parquet`] stores and reads it. Text comes from anywhere (tokens, file
+//! names): every format makes it harmless in its own way, see [`export`].
+//!
+//! ```
+//! use layerscope_report::export::{self, Format};
+//! use layerscope_report::{Column, Table};
+//!
+//! let table = Table::new([
+//!     ("group", Column::Text(vec![Some("=1+1".into()), None])),
+//!     ("q", Column::Real(vec![Some(0.1), None])),
+//! ])?;
+//! let mut csv = Vec::new();
+//! export::write(&table, "csv".parse()?, &mut csv)?;
+//! assert_eq!(csv, b"group,q\n'=1+1,0.1\n,\n");
+//! # assert_eq!("csv".parse::<Format>()?, Format::Csv);
+//! # Ok::<(), layerscope_report::Error>(())
+//! ```
+
+mod error;
+pub mod export;
+mod table;
+pub mod text;
+
+pub use error::{Error, Result};
+pub use table::{Cell, Column, Table};

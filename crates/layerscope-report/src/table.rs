@@ -1,0 +1,163 @@
+//! Named columns of equal length.
+
+use crate::error::{Error, Result};
+use crate::text::visible;
+
+/// The values of one column; an undefined one is `None`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Names.
+    Text(Vec<Option<String>>),
+    /// Counts and indices.
+    Integer(Vec<Option<i64>>),
+    /// Measures: finite, or `None`.
+    Real(Vec<Option<f64>>),
+}
+
+/// One value of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cell<'a> {
+    /// Undefined.
+    Null,
+    /// A name.
+    Text(&'a str),
+    /// A count or an index.
+    Integer(i64),
+    /// A finite number.
+    Real(f64),
+}
+
+impl Column {
+    /// How many values there are, nulls included.
+    pub fn len(&self) -> usize {
+        match self {
+            Column::Text(values) => values.len(),
+            Column::Integer(values) => values.len(),
+            Column::Real(values) => values.len(),
+        }
+    }
+
+    /// Whether there are no values at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value in this row; null past the end.
+    pub fn cell(&self, row: usize) -> Cell<'_> {
+        fn at<T>(values: &[Option<T>], row: usize) -> Option<&T> {
+            values.get(row).and_then(Option::as_ref)
+        }
+        let cell = match self {
+            Column::Text(values) => at(values, row).map(|text| Cell::Text(text)),
+            Column::Integer(values) => at(values, row).map(|&number| Cell::Integer(number)),
+            Column::Real(values) => at(values, row).map(|&number| Cell::Real(number)),
+        };
+        cell.unwrap_or(Cell::Null)
+    }
+
+    /// Whether its values are numbers, which people read right-aligned.
+    pub fn is_numeric(&self) -> bool {
+        !matches!(self, Column::Text(_))
+    }
+
+    /// The first row whose number is NaN or infinite.
+    fn not_finite(&self) -> Option<usize> {
+        let Column::Real(values) = self else { return None };
+        values.iter().position(|value| value.is_some_and(|number| !number.is_finite()))
+    }
+}
+
+/// Columns of equal length under different names, every number in them finite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    columns: Vec<(String, Column)>,
+}
+
+impl Table {
+    /// A table of these columns, in this order.
+    ///
+    /// Refuses no columns at all, columns that differ in length, two of one name or without one, and numbers that are not
+    /// finite: what is undefined must be null.
+    pub fn new<N: Into<String>>(columns: impl IntoIterator<Item = (N, Column)>) -> Result<Self> {
+        let columns: Vec<(String, Column)> = columns.into_iter().map(|(name, column)| (name.into(), column)).collect();
+        let Some((first, model)) = columns.first() else {
+            return Err(Error::Table("a table needs at least one column".into()));
+        };
+        for (i, (name, column)) in columns.iter().enumerate() {
+            let shown = visible(name);
+            if name.is_empty() {
+                return Err(Error::Table(format!("column {} has no name", i + 1)));
+            }
+            if columns[..i].iter().any(|(other, _)| other == name) {
+                return Err(Error::Table(format!("two columns are named `{shown}`")));
+            }
+            if column.len() != model.len() {
+                let first = visible(first);
+                return Err(Error::Table(format!("column `{shown}` has {} rows, `{first}` has {}", column.len(), model.len())));
+            }
+            if let Some(row) = column.not_finite() {
+                return Err(Error::Table(format!("column `{shown}`, row {}: not a finite number; undefined must be null", row + 1)));
+            }
+        }
+        Ok(Table { columns })
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, column)| column.len())
+    }
+
+    /// The names and columns, in order.
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = (&str, &Column)> {
+        self.columns.iter().map(|(name, column)| (name.as_str(), column))
+    }
+
+    /// The column of this name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|(own, _)| own == name).map(|(_, column)| column)
+    }
+
+    /// The cells of one row, in the order of the columns.
+    pub fn row(&self, row: usize) -> impl ExactSizeIterator<Item = Cell<'_>> {
+        self.columns.iter().map(move |(_, column)| column.cell(row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(columns: Vec<(&str, Column)>) -> String {
+        Table::new(columns).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn cells_are_found_by_name_and_row() {
+        let layers = Column::Integer(vec![Some(0), None]);
+        let table = Table::new([("layer", layers.clone()), ("q", Column::Real(vec![Some(0.5), Some(-0.0)]))]).unwrap();
+        assert_eq!(table.rows(), 2);
+        assert_eq!(table.column("layer"), Some(&layers));
+        assert_eq!(table.column("Layer"), None);
+        assert_eq!(table.row(0).collect::<Vec<_>>(), [Cell::Integer(0), Cell::Real(0.5)]);
+        assert_eq!(table.row(1).collect::<Vec<_>>(), [Cell::Null, Cell::Real(0.0)]);
+        assert_eq!(table.row(2).collect::<Vec<_>>(), [Cell::Null, Cell::Null]);
+        assert_eq!(table.columns().map(|(name, _)| name).collect::<Vec<_>>(), ["layer", "q"]);
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused() {
+        let two = || Column::Integer(vec![Some(1), None]);
+        assert_eq!(problem(vec![]), "a table needs at least one column");
+        assert_eq!(problem(vec![("a", two()), ("", two())]), "column 2 has no name");
+        assert_eq!(problem(vec![("a", two()), ("a", two())]), "two columns are named `a`");
+        assert_eq!(problem(vec![("a", two()), ("b\n", Column::Text(vec![]))]), "column `b\\u{a}` has 0 rows, `a` has 2");
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_are_refused() {
+        for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let reals = Column::Real(vec![None, Some(1.0), Some(number)]);
+            assert_eq!(problem(vec![("q", reals)]), "column `q`, row 3: not a finite number; undefined must be null");
+        }
+    }
+}

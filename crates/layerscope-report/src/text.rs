@@ -1,0 +1,97 @@
+//! Text from anywhere and numbers, as people may safely see them.
+
+/// How many characters of a text people are shown in a table.
+pub const SHOWN_CHARACTERS: usize = 100;
+
+/// Significant digits people are shown.
+const DIGITS: i32 = 5;
+
+/// Whether a character moves, reorders or hides what is around it instead of being seen.
+pub fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' // marks, zero width
+            | '\u{2028}'..='\u{202e}' // line separators, embeddings, overrides
+            | '\u{2060}'..='\u{206f}' // isolates, invisible operators
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}' // tags
+        )
+}
+
+/// The text with hidden characters as `\u{..}`: safe for a terminal, and always one line.
+pub fn visible(text: &str) -> String {
+    text.chars().flat_map(|character| pieces(character, is_hidden(character))).collect()
+}
+
+/// [`visible`], and cut to [`SHOWN_CHARACTERS`] with an ellipsis, never inside an escape.
+pub fn shortened(text: &str) -> String {
+    let mut shown = String::new();
+    let mut length = 0;
+    for character in text.chars() {
+        let escape = is_hidden(character);
+        length += pieces(character, escape).count();
+        if length > SHOWN_CHARACTERS {
+            shown.push('…');
+            break;
+        }
+        shown.extend(pieces(character, escape));
+    }
+    shown
+}
+
+/// A character as it is, or as its escape.
+fn pieces(character: char, escape: bool) -> impl Iterator<Item = char> {
+    let escaped = escape.then(|| character.escape_unicode()).into_iter().flatten();
+    (!escape).then_some(character).into_iter().chain(escaped)
+}
+
+/// A finite number with every digit it takes to read the same number again.
+pub fn exact(number: f64) -> String {
+    format!("{number:?}")
+}
+
+/// A finite number with five significant digits: plain where that is short, else with an exponent (`1.2346e9`).
+pub fn rounded(number: f64) -> String {
+    if number == 0.0 {
+        return "0".into();
+    }
+    let scientific = format!("{number:.*e}", (DIGITS - 1) as usize);
+    let exponent = scientific.rsplit_once('e').and_then(|(_, exponent)| exponent.parse::<i32>().ok());
+    match exponent {
+        Some(exponent @ -4..=6) => format!("{number:.*}", (DIGITS - 1 - exponent).max(0) as usize),
+        _ => scientific,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_are_seen() {
+        assert_eq!(visible("a\u{1b}[31m\u{202e}b\n\0é字\u{85}"), "a\\u{1b}[31m\\u{202e}b\\u{a}\\u{0}é字\\u{85}");
+        assert_eq!(visible("👩\u{200d}🔬"), "👩\u{200d}🔬"); // joined, as written
+    }
+
+    #[test]
+    fn long_text_is_shortened_between_characters() {
+        assert_eq!(shortened(&"é".repeat(100)), "é".repeat(100));
+        assert_eq!(shortened(&"é".repeat(10_000)), "é".repeat(100) + "…");
+        assert_eq!(shortened(&"\n".repeat(10_000)), "\\u{a}".repeat(20) + "…");
+        assert_eq!(shortened(&("x".repeat(99) + "\n")), "x".repeat(99) + "…");
+    }
+
+    #[test]
+    fn exact_numbers_are_read_back() {
+        let numbers = [0.1, -0.0, 1.0, 1e300, 5e-324, f64::MAX, 1.0 / 3.0, 123_456_789.123];
+        assert!(numbers.iter().all(|&number| exact(number).parse::<f64>().unwrap().to_bits() == number.to_bits()));
+        assert_eq!([1.0, 0.1, 1e300, 1e-7, -0.0].map(exact), ["1.0", "0.1", "1e300", "1e-7", "-0.0"]);
+    }
+
+    #[test]
+    fn rounded_numbers_have_five_digits() {
+        let numbers = [0.0, 1.0, -0.123456, 0.000123456, 0.0000123456, 99999.96, 1234567.8, 12345678.9, 9.999999, f64::MAX];
+        let shown = ["0", "1.0000", "-0.12346", "0.00012346", "1.2346e-5", "100000", "1234568", "1.2346e7", "10.000", "1.7977e308"];
+        assert_eq!(numbers.map(rounded), shown);
+    }
+}
