@@ -113,7 +113,7 @@ fn gelu_erf(x: f32) -> f32 {
 /// `0.5 x (1 + tanh z) = x sigmoid(2 z)`.
 #[inline(always)]
 fn gelu_tanh(x: f32) -> f32 {
-    const TWICE_SQRT_2_OVER_PI: f32 = 1.595_769_1;
+    const TWICE_SQRT_2_OVER_PI: f32 = 1.595_769;
     x * sigmoid(TWICE_SQRT_2_OVER_PI * (0.044_715 * x * x).mul_add(x, x))
 }
 
