@@ -13,8 +13,8 @@ use std::ops::Range;
 
 /// Inner indices accumulated in registers: a block of a panel, 48 KiB, passes through the first-level cache once per tile.
 const K_BLOCK: usize = 384;
-/// Rows packed together: a block of A, 720 KiB, stays in the second-level cache while all of B passes by.
-const M_BLOCK: usize = 480;
+/// Rows packed together: a block of A, 792 KiB, stays in the second-level cache while all of B passes by.
+const M_BLOCK: usize = 528;
 /// Most rows of any kernel's tile.
 const MAX_TILE: usize = 12;
 
@@ -92,8 +92,10 @@ fn blocks<K: Kernel>(a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: 
     const { assert!(K::TILE <= MAX_TILE) };
     let columns = b.n.min(part.panels.end * PANEL) - part.panels.start * PANEL;
     let inner = part.inner.len();
-    for row0 in (0..a.count).step_by(M_BLOCK) {
-        let rows = M_BLOCK.min(a.count - row0);
+    // Blocks of nearly equal height: a block of few rows would read all of B for little work.
+    let block = a.count.div_ceil(a.count.div_ceil(M_BLOCK).max(1)).next_multiple_of(K::TILE).clamp(K::TILE, M_BLOCK);
+    for row0 in (0..a.count).step_by(block) {
+        let rows = block.min(a.count - row0);
         // Tiles of nearly equal height: no tile of one row after tiles of twelve.
         let tile = rows.div_ceil(rows.div_ceil(K::TILE));
         for k0 in (0..inner).step_by(K_BLOCK) {
