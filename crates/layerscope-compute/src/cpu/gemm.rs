@@ -212,14 +212,17 @@ fn pack_rows(a: Rows, depth: usize, tile: usize, packed: &mut [f32]) {
 #[inline(always)]
 fn interleave_four(rows: [&[f32]; 4], target: &mut [f32], stride: usize) {
     let depth = rows[0].len();
-    let whole = depth / 4 * 4;
-    for l in (0..whole).step_by(4) {
-        let quad = rows.map(|row| <[f32; 4]>::try_from(&row[l..l + 4]).unwrap_or_default());
-        for (c, column) in transpose_four(quad).into_iter().enumerate() {
-            target[(l + c) * stride..][..4].copy_from_slice(&column);
+    assert!(depth == 0 || target.len() >= (depth - 1) * stride + 4);
+    let [a, b, c, d] = rows.map(|row| row.as_chunks::<4>().0);
+    for (place, (((a, b), c), d)) in a.iter().zip(b).zip(c).zip(d).enumerate() {
+        let columns = transpose_four([*a, *b, *c, *d]);
+        for l in 0..4 {
+            let column = target.as_mut_ptr().wrapping_add((4 * place + l) * stride);
+            // SAFETY: one of `depth` columns of four at `stride`, which the target holds (asserted).
+            unsafe { column.cast::<[f32; 4]>().write(columns[l]) };
         }
     }
-    for l in whole..depth {
+    for l in depth / 4 * 4..depth {
         for i in 0..4 {
             target[l * stride + i] = rows[i][l];
         }
