@@ -5,7 +5,7 @@
 //! of rows cannot promise that; `benches/` compares their speed.
 
 use super::isa::Isa;
-use super::kernels::{Kernel, Portable};
+use super::kernels::{AHEAD, Kernel, Operands, Portable};
 use super::math::{self, WithFunction};
 use super::panels::{PANEL, Panels};
 use crate::Activation;
@@ -13,8 +13,8 @@ use std::ops::Range;
 
 /// Inner indices accumulated in registers: a block of a panel, 48 KiB, passes through the first-level cache once per tile.
 const K_BLOCK: usize = 384;
-/// Rows packed together: a block of A, 720 KiB, stays in the second-level cache while all of B passes by.
-const M_BLOCK: usize = 480;
+/// Rows packed together: a block of A, 792 KiB, stays in the second-level cache while all of B passes by.
+const M_BLOCK: usize = 528;
 /// Most rows of any kernel's tile.
 const MAX_TILE: usize = 12;
 
@@ -92,8 +92,10 @@ fn blocks<K: Kernel>(a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: 
     const { assert!(K::TILE <= MAX_TILE) };
     let columns = b.n.min(part.panels.end * PANEL) - part.panels.start * PANEL;
     let inner = part.inner.len();
-    for row0 in (0..a.count).step_by(M_BLOCK) {
-        let rows = M_BLOCK.min(a.count - row0);
+    // Blocks of nearly equal height: a block of few rows would read all of B for little work.
+    let block = a.count.div_ceil(a.count.div_ceil(M_BLOCK).max(1)).next_multiple_of(K::TILE).clamp(K::TILE, M_BLOCK);
+    for row0 in (0..a.count).step_by(block) {
+        let rows = block.min(a.count - row0);
         // Tiles of nearly equal height: no tile of one row after tiles of twelve.
         let tile = rows.div_ceil(rows.div_ceil(K::TILE));
         for k0 in (0..inner).step_by(K_BLOCK) {
@@ -104,18 +106,25 @@ fn blocks<K: Kernel>(a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: 
                 let width = PANEL.min(columns - j0);
                 let b_block = &b.panel(panel, part.inner.start + k0)[..depth * PANEL];
                 let next_block = next_panel_block(b, part, panel, part.inner.start + k0, depth);
-                let share = next_block.len().div_ceil(rows.div_ceil(tile));
                 for (place, i0) in (0..rows).step_by(tile).enumerate() {
                     let height = tile.min(rows - i0);
-                    prefetch(next_block, place * share, share);
-                    let a_block = &packed[i0 * depth..][..height * depth];
+                    let ahead = next_block.get(place * depth * AHEAD..).unwrap_or(b_block).as_ptr();
                     let at = (row0 + i0) * c_stride + j0;
+                    let operands = Operands {
+                        depth,
+                        a: packed[i0 * depth..][..height * depth].as_ptr(),
+                        b: b_block.as_ptr(),
+                        c: c[at..].as_mut_ptr(),
+                        stride: c_stride,
+                        accumulate: !first,
+                        ahead,
+                    };
                     if width == PANEL {
-                        let target = &mut c[at..];
-                        // SAFETY: `target` holds `height` rows of PANEL columns at `c_stride` (asserted by `multiply`).
-                        unsafe { K::tile(height, depth, a_block.as_ptr(), b_block.as_ptr(), target.as_mut_ptr(), c_stride, !first) };
+                        // SAFETY: `c` holds `height` rows of PANEL columns at `c_stride` from `at` on (asserted by `multiply`).
+                        unsafe { K::tile(height, operands) };
                     } else {
-                        edge_tile::<K>(height, depth, a_block, b_block, &mut c[at..], c_stride, width, !first);
+                        // SAFETY: as above, for `width` columns.
+                        unsafe { edge_tile::<K>(height, operands, width) };
                     }
                     if last {
                         finish(&mut c[at..], c_stride, height, width, j0, epilogue);
@@ -126,7 +135,7 @@ fn blocks<K: Kernel>(a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: 
     }
 }
 
-/// The block of B that is needed after this one.
+/// The block of B that is needed after this one: prefetched, or the first tile on every panel waits for a distant cache.
 #[inline(always)]
 fn next_panel_block<'a>(b: &'a Panels, part: &Part, panel: usize, k0: usize, depth: usize) -> &'a [f32] {
     match panel + 1 < part.panels.end {
@@ -135,30 +144,20 @@ fn next_panel_block<'a>(b: &'a Panels, part: &Part, panel: usize, k0: usize, dep
     }
 }
 
-/// Asks for a stretch of memory ahead of time: without it the first tile on every panel waits for a distant cache.
-#[inline(always)]
-fn prefetch(memory: &[f32], start: usize, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for at in (start..(start + len).min(memory.len())).step_by(16) {
-        use std::arch::x86_64::*;
-        // SAFETY: prefetching touches nothing, and the address lies within the slice.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(memory.as_ptr().add(at).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (memory, start, len);
-}
-
 /// A tile that is narrower than a panel goes through a full one.
+///
+/// # Safety
+/// As for [`Kernel::tile`], but `c` only for the first `width` columns.
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
-fn edge_tile<K: Kernel>(height: usize, depth: usize, a: &[f32], b: &[f32], c: &mut [f32], c_stride: usize, width: usize, accumulate: bool) {
+unsafe fn edge_tile<K: Kernel>(height: usize, operands: Operands, width: usize) {
     let mut full = [0.0; MAX_TILE * PANEL];
     // SAFETY: `full` holds MAX_TILE rows of PANEL columns.
-    unsafe { K::tile(height, depth, a.as_ptr(), b.as_ptr(), full.as_mut_ptr(), PANEL, false) };
+    unsafe { K::tile(height, Operands { c: full.as_mut_ptr(), stride: PANEL, accumulate: false, ..operands }) };
     for (i, line) in full.chunks_exact(PANEL).take(height).enumerate() {
-        let target = &mut c[i * c_stride..][..width];
+        // SAFETY: the caller vouches for `height` rows of `width` floats at `stride`.
+        let target = unsafe { std::slice::from_raw_parts_mut(operands.c.add(i * operands.stride), width) };
         for (value, sum) in target.iter_mut().zip(line) {
-            *value = if accumulate { *value + sum } else { *sum };
+            *value = if operands.accumulate { *value + sum } else { *sum };
         }
     }
 }
@@ -213,14 +212,17 @@ fn pack_rows(a: Rows, depth: usize, tile: usize, packed: &mut [f32]) {
 #[inline(always)]
 fn interleave_four(rows: [&[f32]; 4], target: &mut [f32], stride: usize) {
     let depth = rows[0].len();
-    let whole = depth / 4 * 4;
-    for l in (0..whole).step_by(4) {
-        let quad = rows.map(|row| <[f32; 4]>::try_from(&row[l..l + 4]).unwrap_or_default());
-        for (c, column) in transpose_four(quad).into_iter().enumerate() {
-            target[(l + c) * stride..][..4].copy_from_slice(&column);
+    assert!(depth == 0 || target.len() >= (depth - 1) * stride + 4);
+    let [a, b, c, d] = rows.map(|row| row.as_chunks::<4>().0);
+    for (place, (((a, b), c), d)) in a.iter().zip(b).zip(c).zip(d).enumerate() {
+        let columns = transpose_four([*a, *b, *c, *d]);
+        for l in 0..4 {
+            let column = target.as_mut_ptr().wrapping_add((4 * place + l) * stride);
+            // SAFETY: one of `depth` columns of four at `stride`, which the target holds (asserted).
+            unsafe { column.cast::<[f32; 4]>().write(columns[l]) };
         }
     }
-    for l in whole..depth {
+    for l in depth / 4 * 4..depth {
         for i in 0..4 {
             target[l * stride + i] = rows[i][l];
         }

@@ -75,7 +75,8 @@ for_each_isa! {
 
 #[inline(always)]
 fn add_body(x: &mut [f32], y: &[f32]) {
-    math::combine(x, y, |x, y| x + y);
+    // Not `math::combine`: a body this small the compiler would turn into gathers from many chunks.
+    x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
 }
 
 for_each_isa! {
