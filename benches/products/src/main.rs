@@ -77,7 +77,7 @@ fn variant_row_counts(k: usize, n: usize, product: Product) -> Vec<usize> {
     let panels = Panels::from_rows(&w, n, k);
     let rows = |m: usize| {
         let mut c = vec![0.0; m * n];
-        product(Shape { m, k, n }, &a, &w, &panels, &mut c, &mut Vec::new());
+        product(Shape { m, k, n }, &a[..m * k], &w, &panels, &mut c, &mut Vec::new());
         c
     };
     let whole = rows(all);

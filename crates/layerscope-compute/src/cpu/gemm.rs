@@ -1,8 +1,8 @@
 //! `C = A B` with B in panels, and what is done to a tile of C while it is still in the cache.
 //!
 //! Every element of C is one chain of fused multiply-adds in the order of `k`, cut every [`K_BLOCK`]: its bits depend neither
-//! on how many other rows are computed with it nor on the instruction set. Crates that choose their blocking by the number
-//! of rows cannot promise that; `benches/` compares their speed.
+//! on how many other rows are computed with it nor on the instruction set. `benches/products` compares crates in
+//! speed and in this.
 
 use super::isa::Isa;
 use super::kernels::{AHEAD, Kernel, Operands, Portable};
