@@ -21,8 +21,10 @@
 
 mod error;
 pub mod export;
+mod run;
 mod table;
 pub mod text;
 
 pub use error::{Error, Result};
+pub use run::Run;
 pub use table::{Cell, Column, Table};
