@@ -67,13 +67,7 @@ impl<B: Backend> Transformer<B> {
     }
 
     /// The same, but nothing is computed beyond `last`.
-    pub fn forward_to<O: Observer<B>>(
-        &self,
-        last: Point,
-        batch: &Batch,
-        space: &mut Workspace<B>,
-        observer: &O,
-    ) -> Result<(), O::Error> {
+    pub fn forward_to<O: Observer<B>>(&self, last: Point, batch: &Batch, space: &mut Workspace<B>, observer: &O) -> Result<(), O::Error> {
         batch.check(&self.spec)?;
         if batch.tokens() > space.capacity {
             *space = self.workspace(batch.tokens());

@@ -54,9 +54,9 @@ fn spread_over_frequencies(groups: &[Group], frequency: &RangeInclusive<u64>, se
 fn find(groups: &[Group], name: &str) -> Result<u32> {
     let named = (0..groups.len() as u32).filter(|&g| groups[g as usize].name.trim() == name.trim() || groups[g as usize].raw == name);
     let exact = |g: &u32| groups[*g as usize].raw == name;
-    named
-        .max_by_key(|g| (exact(g), groups[*g as usize].count))
-        .ok_or_else(|| Error::Usage(format!("--tokens `{name}` does not occur in the corpus; see the group names of a run with --tokens auto")))
+    named.max_by_key(|g| (exact(g), groups[*g as usize].count)).ok_or_else(|| {
+        Error::Usage(format!("--tokens `{name}` does not occur in the corpus; see the group names of a run with --tokens auto"))
+    })
 }
 
 #[cfg(test)]

@@ -29,6 +29,15 @@ pub struct Collector<'a> {
     progress: Progress,
 }
 
+/// How many run, and what each is ready for.
+#[derive(Clone, Copy, Debug)]
+pub struct Workers {
+    /// Threads.
+    pub threads: usize,
+    /// Rows of the largest batch: buffers are made once.
+    pub rows: usize,
+}
+
 /// What the workers have finished, readable at any moment.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -69,7 +78,7 @@ impl<'a> Collector<'a> {
         &self,
         transformer: &Transformer<Cpu>,
         first: usize,
-        threads: usize,
+        workers: Workers,
         batches: &(dyn Fn(usize) -> Result<Option<Items>> + Sync),
         pause: &mut dyn FnMut(&Progress) -> bool,
     ) -> Result<usize> {
@@ -78,7 +87,7 @@ impl<'a> Collector<'a> {
         let (stopped, paused) = (AtomicBool::new(false), AtomicBool::new(false));
         let failure: Mutex<Option<Error>> = Mutex::new(None);
         let work = || {
-            let mut space = transformer.workspace(0);
+            let mut space = transformer.workspace(workers.rows);
             let mut one = || -> Result<bool> {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(items) = batches(index)? else {
@@ -108,7 +117,7 @@ impl<'a> Collector<'a> {
         };
         std::thread::scope(|scope| {
             let (alive, ended) = channel::<()>();
-            for _ in 0..threads.max(1) {
+            for _ in 0..workers.threads.max(1) {
                 let alarm = Alarm { _alive: alive.clone(), collector: self, stopped: &stopped };
                 let work = &work;
                 scope.spawn(move || {

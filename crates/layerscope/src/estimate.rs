@@ -15,7 +15,7 @@ const BYTES_PER_ROW: usize = 96;
 /// A row of the group table while it is made and written.
 const BYTES_PER_TABLE_ROW: usize = 420;
 /// Code, stacks and small things that are touched only once the model runs.
-const SLACK: u64 = 6 << 20;
+const SLACK: u64 = 10 << 20;
 
 /// Sizes that decide memory.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,8 @@ pub struct Estimate {
 impl Estimate {
     /// From what is resident now, with the model loaded, and what will come.
     pub fn new(spec: &ModelSpec, sizes: &Sizes) -> Estimate {
-        let worker = workspace_bytes(spec, sizes.largest_batch) + scratch_bytes(spec, sizes.largest_batch) + sizes.largest_batch * BYTES_PER_ROW;
+        let worker =
+            workspace_bytes(spec, sizes.largest_batch) + scratch_bytes(spec, sizes.largest_batch) + sizes.largest_batch * BYTES_PER_ROW;
         let resident = system::resident().unwrap_or(0);
         let point = PointState::bytes(sizes.groups, sizes.dim, sizes.kept) as u64;
         let table_rows = (sizes.points * sizes.groups * BYTES_PER_TABLE_ROW) as u64;
@@ -104,13 +105,17 @@ pub fn check_disk(folder: &Path, estimate: &Estimate, passes: &[usize]) -> Resul
     let needed = (state + 3 * largest).max(2 * state + state / 4);
     match system::free_disk(folder) {
         Some(free) if free < needed => {
-            let line = format!("{}: {} free, the run needs {}; make room or choose another --out", folder.display(), bytes(free as usize), bytes(needed as usize));
+            let line = format!(
+                "{}: {} free, the run needs {}; make room or choose another --out",
+                folder.display(),
+                bytes(free as usize),
+                bytes(needed as usize)
+            );
             Err(Error::Refused(line))
         }
         _ => Ok(()),
     }
 }
-
 
 #[cfg(test)]
 mod tests {

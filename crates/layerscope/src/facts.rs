@@ -139,7 +139,15 @@ pub struct GroupFacts {
 
 impl Facts {
     /// Of a run that is about to begin.
-    pub fn new(plan: &Plan, model: &Model, fingerprint: String, points: &[Point], massive: &[Option<f64>], spool: &Spool, chosen: &[u32]) -> Result<Facts> {
+    pub fn new(
+        plan: &Plan,
+        model: &Model,
+        fingerprint: String,
+        points: &[Point],
+        massive: &[Option<f64>],
+        spool: &Spool,
+        chosen: Vec<String>,
+    ) -> Result<Facts> {
         let blocks = model.spec.blocks.len();
         let point = |(&at, &massive): (&Point, &Option<f64>)| {
             let norm = model.output_norm(at)?;
@@ -158,7 +166,7 @@ impl Facts {
             frequency: plan.frequency.clone(),
             settings: settings_json(&plan.settings),
             groups: group_facts(spool.groups(), &plan.corpus.grouping),
-            chosen: chosen.iter().map(|&group| spool.groups()[group as usize].raw.clone()).collect(),
+            chosen,
             token_states: plan.token_states,
             sample_states: plan.sample_states,
             shard: (plan.corpus.shard.index, plan.corpus.shard.count),

@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::facts::Facts;
 use crate::items::ItemId;
 use crate::kept::{Kept, KeptKey};
-use crate::system;
 use crate::point_state::PointState;
 use crate::state::{About, Fingerprint, StateFile, join_states, write_state};
 use crate::store::Store;
+use crate::system;
 use crate::tables::{Tables, tables};
 
 /// Everything needed to merge or to recompute the tables.
@@ -46,7 +46,8 @@ pub fn write_states(store: &Store, fingerprint: &Fingerprint, facts: &Facts, kep
 /// Who the kept states are, column by column.
 fn key_tensors(kept: &Kept) -> Tensors<'static> {
     let mut tensors = Tensors::default();
-    let keys: Vec<(usize, &KeptKey)> = kept.classes.iter().enumerate().flat_map(|(class, keys)| keys.iter().map(move |key| (class, key))).collect();
+    let keys: Vec<(usize, &KeptKey)> =
+        kept.classes.iter().enumerate().flat_map(|(class, keys)| keys.iter().map(move |key| (class, key))).collect();
     let mut put = |name: &str, of: &dyn Fn(usize, &KeptKey) -> u64| {
         let values: Vec<u64> = keys.iter().map(|(class, key)| of(*class, key)).collect();
         tensors.0.insert(format!("keys.{name}"), Tensor { shape: vec![values.len()], values: Values::U64(Cow::Owned(values)) });
@@ -76,7 +77,10 @@ impl StoredRun {
     pub fn open(folder: &Path) -> Result<StoredRun> {
         let path = folder.join(STATE);
         if !path.exists() {
-            return Err(Error::Refused(format!("{}: no finished run here; run `layerscope measure` into it first, or resume it", folder.display())));
+            return Err(Error::Refused(format!(
+                "{}: no finished run here; run `layerscope measure` into it first, or resume it",
+                folder.display()
+            )));
         }
         let state = StateFile::open(&path)?;
         let sample = StateFile::open(&folder.join(SAMPLE))?;

@@ -48,7 +48,8 @@ impl Items {
         let groups: Vec<u32> = starts.iter().map(|&row| group(row)).collect();
         let offsets = spooled.offsets.iter().map(|end| starts.partition_point(|row| row < end) as u32).collect();
         let ends = starts.iter().skip(1).copied().chain([spooled.groups.len() as u32]);
-        let pooled = (starts.len() < spooled.groups.len()).then(|| starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect());
+        let pooled =
+            (starts.len() < spooled.groups.len()).then(|| starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect());
         Items { index: spooled.index, batch, segments: Segments::new(&groups), groups, offsets, pooled, sequences: spooled.sequences }
     }
 

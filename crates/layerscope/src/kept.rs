@@ -122,7 +122,8 @@ impl Kept {
         counted
             .zip(self.candidates(items))
             .flat_map(|(item, (key, classes))| {
-                let place = |class: usize| self.classes[class].binary_search(&key).ok().map(|at| (item as u32, (starts[class] + at) as u32));
+                let place =
+                    |class: usize| self.classes[class].binary_search(&key).ok().map(|at| (item as u32, (starts[class] + at) as u32));
                 classes.filter_map(place).collect::<Vec<_>>()
             })
             .collect()

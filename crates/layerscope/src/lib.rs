@@ -25,6 +25,7 @@ mod inspect;
 pub mod items;
 pub mod kept;
 mod massive;
+pub mod merge;
 pub mod plan;
 pub mod point_state;
 mod probe;

@@ -201,7 +201,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64> {
     };
     let number: Option<f64> = number.trim().parse().ok();
     match number.zip(scale).map(|(number, scale)| number * scale) {
-        Some(bytes) if bytes >= 1.0 && bytes < 1e18 => Ok(bytes as u64),
+        Some(bytes) if (1.0..1e18).contains(&bytes) => Ok(bytes as u64),
         _ => Err(wrong("max-memory", text, "bytes, such as 8G or 500M")),
     }
 }
@@ -229,7 +229,8 @@ fn parse_shard(text: Option<&str>, variable: &dyn Fn(&str) -> Option<String>) ->
         (None, None) => None,
     };
     let Some((index, Some(count))) = scheduled else {
-        let problem = "--shard auto finds no SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT, nor JOB_COMPLETION_INDEX with auto/N; give I/N";
+        let problem =
+            "--shard auto finds no SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT, nor JOB_COMPLETION_INDEX with auto/N; give I/N";
         return Err(Error::Usage(problem.to_owned()));
     };
     let shard = Shard { index, count };
@@ -263,7 +264,8 @@ mod tests {
         };
         assert_eq!(shard("2/5", &[]), Ok((2, 5)));
         assert!(shard("5/5", &[]).is_err() && shard("2", &[]).is_err() && shard("auto", &[]).is_err());
-        let slurm = [("SLURM_ARRAY_TASK_ID", "7"), ("SLURM_ARRAY_TASK_MIN", "1"), ("SLURM_ARRAY_TASK_STEP", "2"), ("SLURM_ARRAY_TASK_COUNT", "8")];
+        let slurm =
+            [("SLURM_ARRAY_TASK_ID", "7"), ("SLURM_ARRAY_TASK_MIN", "1"), ("SLURM_ARRAY_TASK_STEP", "2"), ("SLURM_ARRAY_TASK_COUNT", "8")];
         assert_eq!(shard("auto", &slurm), Ok((3, 8)));
         assert_eq!(shard("auto/4", &[("JOB_COMPLETION_INDEX", "3")]), Ok((3, 4)));
         assert!(shard("auto", &[("JOB_COMPLETION_INDEX", "3")]).is_err());

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cancel::CancelToken;
 use crate::choose::chosen_groups;
-use crate::collect::Collector;
+use crate::collect::{Collector, Workers};
 use crate::error::{Error, Result};
 use crate::estimate::{Estimate, Sizes, check_disk};
 use crate::facts::{Facts, model_fingerprint};
@@ -143,14 +143,23 @@ fn expect_finished(store: &Store, plan: &Plan, model_hash: &str) -> Result<()> {
 fn read_manifest(store: &Store) -> Result<Option<Value>> {
     let path = store.path(MANIFEST);
     match std::fs::read(&path) {
-        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|_| Error::damaged(&path, "not readable; start again with --overwrite")),
+        Ok(text) => {
+            serde_json::from_slice(&text).map(Some).map_err(|_| Error::damaged(&path, "not readable; start again with --overwrite"))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io(&path, error)),
     }
 }
 
 /// The spool of an earlier start, or a new one.
-fn open_spool(plan: &Plan, model: &Model, model_hash: &str, work: &Work, cancel: &CancelToken, show: &mut dyn FnMut(Event<'_>)) -> Result<Spool> {
+fn open_spool(
+    plan: &Plan,
+    model: &Model,
+    model_hash: &str,
+    work: &Work,
+    cancel: &CancelToken,
+    show: &mut dyn FnMut(Event<'_>),
+) -> Result<Spool> {
     let (path, saved) = (work.path("spool"), work.saved_plan()?);
     let tokenizer = || Tokenizer::load(&model.folder, plan.wrap);
     if let Some(saved) = &saved {
@@ -163,13 +172,22 @@ fn open_spool(plan: &Plan, model: &Model, model_hash: &str, work: &Work, cancel:
             show(Event::Note("resuming".to_owned()));
             return Ok(Spool::open(&path)?);
         }
-        let again = write_spool(&plan.corpus, &tokenizer()?, &work.path("spool.again"), &mut |progress| show(Event::Reading(*progress)), cancel.flag())?;
+        let again = write_spool(
+            &plan.corpus,
+            &tokenizer()?,
+            &work.path("spool.again"),
+            &mut |progress| show(Event::Reading(*progress)),
+            cancel.flag(),
+        )?;
         let (was, is) = (saved.fingerprint.get("corpus").and_then(Value::as_str).unwrap_or_default(), again.fingerprint());
         if was != is {
             let _ = std::fs::remove_file(work.path("spool.again"));
             let changed = saved.inputs.iter().find(|stamp| InputStamp::of(&stamp.path).as_ref() != Some(stamp));
             let what = changed.map_or("the corpus".to_owned(), |stamp| stamp.path.clone());
-            return Err(Error::Changed(format!("{what} changed since the run in {} began; start again with --overwrite", plan.out.display())));
+            return Err(Error::Changed(format!(
+                "{what} changed since the run in {} began; start again with --overwrite",
+                plan.out.display()
+            )));
         }
         show(Event::Note("resuming: the corpus was touched but says the same".to_owned()));
         std::fs::rename(work.path("spool.again"), &path).map_err(|source| Error::io(&path, source))?;
@@ -181,7 +199,9 @@ fn open_spool(plan: &Plan, model: &Model, model_hash: &str, work: &Work, cancel:
 /// What must also be equal to continue with the very same batches.
 fn resume_only(plan: &Plan) -> Fingerprint {
     let Shard { index, count } = plan.corpus.shard;
-    [("--shard".to_owned(), format!("{index}/{count}").into()), ("--batch-tokens".to_owned(), plan.batch_tokens.into())].into_iter().collect()
+    [("--shard".to_owned(), format!("{index}/{count}").into()), ("--batch-tokens".to_owned(), plan.batch_tokens.into())]
+        .into_iter()
+        .collect()
 }
 
 /// What the second phase works with.
@@ -196,11 +216,23 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// The second phase: the model over all batches, pass by pass, into the state files of the run.
-    fn collect(&mut self, model_hash: &str, store: &Store, work: &mut Work, cancel: &CancelToken, show: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+    fn collect(
+        &mut self,
+        model_hash: &str,
+        store: &Store,
+        work: &mut Work,
+        cancel: &CancelToken,
+        show: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
         let Run { plan, model, points, spool, .. } = *self;
         let batches = spool.plan(plan.batch_tokens)?;
         let chosen = self.choose_tokens(cancel)?;
-        let keep = KeepSettings { seed: plan.corpus.filters.seed, sample: plan.sample_states, chosen: chosen.clone(), per_group: plan.token_states };
+        let keep = KeepSettings {
+            seed: plan.corpus.filters.seed,
+            sample: plan.sample_states,
+            chosen: chosen.groups,
+            per_group: plan.token_states,
+        };
         let kept = Kept::choose(&keep, spool, &batches)?;
         let transformer = model.load(Cpu::new())?;
         system::release_freed();
@@ -232,22 +264,31 @@ impl Run<'_> {
             let range = first..first + count;
             first += count;
             if work.finished_pass(&resumable, pass)?.is_none() {
-                let leg = Leg { pass, of: saved.passes.len(), range, batches: &batches, kept: &kept, massive: &saved.massive, resumable: &resumable };
+                let leg = Leg {
+                    pass,
+                    of: saved.passes.len(),
+                    range,
+                    batches: &batches,
+                    kept: &kept,
+                    massive: &saved.massive,
+                    resumable: &resumable,
+                };
                 self.pass(&transformer, &leg, work, cancel, show)?;
             }
         }
         let files: Result<Option<Vec<StateFile>>> = (0..saved.passes.len()).map(|pass| work.finished_pass(&resumable, pass)).collect();
         let files = files?.ok_or_else(|| Error::damaged(&work.path(""), "a finished pass disappeared; start again with --overwrite"))?;
-        let facts = Facts::new(plan, model, model_hash.to_owned(), points, &saved.massive, spool, &chosen)?;
+        let facts = Facts::new(plan, model, model_hash.to_owned(), points, &saved.massive, spool, chosen.names)?;
         write_states(store, self.fingerprint, &facts, &kept, &files)
     }
 
     /// Appendix A's choice needs the frequencies of the whole corpus, which a shard must count first.
-    fn choose_tokens(&self, cancel: &CancelToken) -> Result<Vec<u32>> {
+    fn choose_tokens(&self, cancel: &CancelToken) -> Result<Chosen> {
         let Run { plan, model, spool, .. } = *self;
         let (seed, frequency) = (plan.corpus.filters.seed, plan.frequency.as_ref());
         if plan.tokens == TokenChoice::None || plan.corpus.shard.count == 1 {
-            return chosen_groups(&plan.tokens, spool.groups(), frequency, seed);
+            let groups = chosen_groups(&plan.tokens, spool.groups(), frequency, seed)?;
+            return Ok(Chosen { names: groups.iter().map(|&group| spool.groups()[group as usize].raw.clone()).collect(), groups });
         }
         let path = plan.out.join(".work/whole-corpus");
         let whole = layerscope_corpus::Settings { shard: Shard::default(), ..plan.corpus.clone() };
@@ -255,13 +296,21 @@ impl Run<'_> {
         let counted = write_spool(&whole, &tokenizer, &path, &mut |_| {}, cancel.flag())?;
         let chosen = chosen_groups(&plan.tokens, counted.groups(), frequency, seed)?;
         std::fs::remove_file(&path).map_err(|source| Error::io(&path, source))?;
-        let own = |raw: &str| spool.groups().iter().position(|group| group.raw == raw).map(|at| at as u32);
+        let names: Vec<String> = chosen.iter().map(|&group| counted.groups()[group as usize].raw.clone()).collect();
         // A group this shard never meets keeps its place, so that shards agree on who is who.
-        Ok(chosen.iter().map(|&group| own(&counted.groups()[group as usize].raw).unwrap_or(u32::MAX)).collect())
+        let own = |raw: &String| spool.groups().iter().position(|group| group.raw == *raw).map_or(u32::MAX, |at| at as u32);
+        Ok(Chosen { groups: names.iter().map(own).collect(), names })
     }
 
     /// One pass over the text, with a checkpoint now and then.
-    fn pass(&mut self, transformer: &Transformer<Cpu>, leg: &Leg<'_>, work: &mut Work, cancel: &CancelToken, show: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+    fn pass(
+        &mut self,
+        transformer: &Transformer<Cpu>,
+        leg: &Leg<'_>,
+        work: &mut Work,
+        cancel: &CancelToken,
+        show: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
         let Run { plan, spool, .. } = *self;
         let points = &self.points[leg.range.clone()];
         let blocks = self.model.spec.blocks.len();
@@ -275,6 +324,7 @@ impl Run<'_> {
         };
         let (before, total) = (tokens_before(spool, leg.batches, next)?, spool.counters().tokens);
         let collector = Collector::new(states, next, leg.kept, plan.corpus.on_error);
+        let workers = Workers { threads: plan.threads, rows: leg.batches.largest() };
         while next < leg.batches.len() {
             let mut told = false;
             let mut pause = |progress: &crate::collect::Progress| {
@@ -291,12 +341,15 @@ impl Run<'_> {
                 true => Ok(Some(Items::new(spool.batch(leg.batches, index)?))),
                 false => Ok(None),
             };
-            next = collector.run(transformer, next, plan.threads, &batch, &mut pause)?;
+            next = collector.run(transformer, next, workers, &batch, &mut pause)?;
             if next < leg.batches.len() {
                 collector.with_states(|states| work.save(leg.resumable, blocks, leg.pass, next, states))?;
             }
             if cancel.is_cancelled() {
-                let line = format!("interrupted after batch {next} of {}: everything up to it is saved; the same command goes on", leg.batches.len());
+                let line = format!(
+                    "interrupted after batch {next} of {}: everything up to it is saved; the same command goes on",
+                    leg.batches.len()
+                );
                 return Err(Error::Interrupted(line));
             }
         }
@@ -308,6 +361,12 @@ impl Run<'_> {
         let state = |at: usize| (self.points[at], PointState::new(groups, dim, leg.kept.len(), leg.massive[at]));
         leg.range.clone().map(state).collect()
     }
+}
+
+/// The groups whose states are kept: their raw names, and their numbers in this spool.
+struct Chosen {
+    names: Vec<String>,
+    groups: Vec<u32>,
 }
 
 /// One pass.

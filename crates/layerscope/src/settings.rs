@@ -221,7 +221,8 @@ impl Settings {
         let given = given(options);
         let setting = |name: &'static str, default: Option<&str>| {
             let flag = given.iter().find(|(known, _)| *known == name).and_then(|(_, value)| value.clone());
-            let set = preset.and_then(|preset| preset.sets.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value, preset.name)));
+            let set =
+                preset.and_then(|preset| preset.sets.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value, preset.name)));
             match (flag, set) {
                 (Some(value), _) => Setting { value: Some(value), from: Origin::Flag },
                 (None, Some((value, by))) => Setting { value: Some(value.to_owned()), from: Origin::Preset(by) },
@@ -329,10 +330,7 @@ mod tests {
         assert_eq!(chosen("max-words"), Some(Setting { value: Some("20".into()), from: Origin::Flag }));
         assert_eq!(chosen("group"), Some(Setting { value: Some("surface".into()), from: Origin::Preset("paper") }));
         assert_eq!(chosen("massive"), Some(Setting { value: Some("10".into()), from: Origin::Default }));
-        assert_eq!(
-            settings.by_preset(),
-            ["--group surface", "--lowercase true", "--sample 0.01", "--specials include", "--wrap bos-eos"]
-        );
+        assert_eq!(settings.by_preset(), ["--group surface", "--lowercase true", "--sample 0.01", "--specials include", "--wrap bos-eos"]);
     }
 
     #[test]

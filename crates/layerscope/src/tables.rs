@@ -85,7 +85,8 @@ impl<'a> Builder<'a> {
         let repeated = |text: Option<&String>| Column::Text(vec![text.cloned(); rows.len()]);
         let text = |of: &dyn Fn(&LayerRow) -> Option<String>| Column::Text(rows.iter().map(|(_, row)| of(row)).collect());
         let real = |of: &dyn Fn(&LayerRow) -> Option<f64>| Column::Real(rows.iter().map(|(_, row)| of(row)).collect());
-        let mut columns = vec![("model", repeated(Some(&self.facts.model.name))), ("revision", repeated(self.facts.model.revision.as_ref()))];
+        let mut columns =
+            vec![("model", repeated(Some(&self.facts.model.name))), ("revision", repeated(self.facts.model.revision.as_ref()))];
         columns.extend(self.places(rows.iter().map(|(at, _)| *at)));
         columns.extend([
             ("selection", text(&|row| Some(row.selection.name().to_owned()))),

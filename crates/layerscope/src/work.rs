@@ -77,9 +77,10 @@ impl Work {
         let lock = File::create(&path).map_err(|source| Error::io(&path, source))?;
         match lock.try_lock() {
             Ok(()) => Ok(Work { store, _lock: lock, turn: 0, saved: Instant::now(), saving: Duration::ZERO }),
-            Err(TryLockError::WouldBlock) => {
-                Err(Error::Refused(format!("{}: another process measures into this folder; wait for it, or choose another --out", out.display())))
-            }
+            Err(TryLockError::WouldBlock) => Err(Error::Refused(format!(
+                "{}: another process measures into this folder; wait for it, or choose another --out",
+                out.display()
+            ))),
             Err(TryLockError::Error(source)) => Err(Error::io(&path, source)),
         }
     }
@@ -105,7 +106,9 @@ impl Work {
     pub fn saved_plan(&self) -> Result<Option<SavedPlan>> {
         let path = self.store.path("plan.json");
         match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|_| Error::damaged(&path, "damaged plan; start again with --overwrite")),
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes).map(Some).map_err(|_| Error::damaged(&path, "damaged plan; start again with --overwrite"))
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io(&path, error)),
         }
@@ -123,7 +126,14 @@ impl Work {
     }
 
     /// Saves the states of a pass as they are before batch `next`.
-    pub fn save(&mut self, fingerprint: &Fingerprint, blocks: usize, pass: usize, next: usize, states: &[(Point, &PointState)]) -> Result<()> {
+    pub fn save(
+        &mut self,
+        fingerprint: &Fingerprint,
+        blocks: usize,
+        pass: usize,
+        next: usize,
+        states: &[(Point, &PointState)],
+    ) -> Result<()> {
         let start = Instant::now();
         let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass, "next": next }) };
         write_state(&self.store, &checkpoint_name(self.turn), &about, &all_tensors(blocks, states))?;

@@ -3,6 +3,7 @@
 mod download;
 mod inspect;
 mod measure;
+mod merge;
 mod models;
 mod progress;
 mod show;
@@ -36,6 +37,8 @@ enum Command {
     },
     /// Measure a corpus through a model: norm and variance of every token at every layer
     Measure(Box<measure::Arguments>),
+    /// Join the shards of a measurement into one run
+    Merge(merge::Arguments),
     /// Print the tables of a run
     Show(show::Arguments),
     /// Architecture of a checkpoint, tensors read and ignored, memory needed and measured speed
@@ -50,6 +53,7 @@ pub fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Demo { threads } => demo::run(thread_count(threads)).and_then(|demo| print(&demo.to_string())),
         Command::Measure(arguments) => measure::run(&arguments),
+        Command::Merge(arguments) => merge::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Models => print(&models::table()),

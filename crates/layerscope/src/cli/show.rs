@@ -81,7 +81,13 @@ pub(super) fn overview(folder: &Path) -> Result<String> {
     let number = |key: &str| grouped(run.manifest["corpus"][key].as_u64().unwrap_or(0) as usize);
     let text = |key: &str| run.manifest["model"][key].as_str().unwrap_or("").to_owned();
     let mut lines = vec![
-        format!("{} ({}), {} layers of width {}", run.model(), text("family"), run.manifest["model"]["layers"], run.manifest["model"]["width"]),
+        format!(
+            "{} ({}), {} layers of width {}",
+            run.model(),
+            text("family"),
+            run.manifest["model"]["layers"],
+            run.manifest["model"]["width"]
+        ),
         format!(
             "{} documents, {} states in {} groups by {}",
             number("documents"),
