@@ -1,10 +1,12 @@
 //! From sketches to values: pure functions, and the tables they fill.
 
+mod batches;
 mod cosine;
 mod fit;
 mod identity;
 mod norm;
 mod selection;
+mod spectrum;
 mod table;
 
 use std::ops::RangeInclusive;
@@ -14,6 +16,7 @@ pub use fit::{Fit, Line, fit_line, fit_with_errors, jackknife, variation, variat
 pub use identity::{Identity, identities};
 pub use norm::{cv_q, cv_q_exponent, cv_q_ladder, predicted_q};
 pub use selection::{ComponentRow, GroupRow, Selection, Summary, Totals};
+pub use spectrum::{Spectrum, isoscore_star, top_variance};
 pub use table::{Estimate, Family, LayerRow, MEASURES, Measure, Needs};
 
 use crate::error::Result;

@@ -30,6 +30,13 @@ pub struct Estimate {
     pub n: u64,
 }
 
+impl Estimate {
+    /// Without a standard error.
+    pub fn new(value: Option<f64>, n: u64) -> Estimate {
+        Estimate { value, se: None, n }
+    }
+}
+
 /// The rows of one selection.
 pub(super) struct Rows {
     pub selection: Selection,
@@ -38,7 +45,7 @@ pub(super) struct Rows {
 
 impl Rows {
     pub fn push(&mut self, measure: &'static str, value: Option<f64>, n: u64) {
-        self.push_estimate(measure, Estimate { value, se: None, n });
+        self.push_estimate(measure, Estimate::new(value, n));
     }
 
     pub fn push_estimate(&mut self, measure: &'static str, estimate: Estimate) {

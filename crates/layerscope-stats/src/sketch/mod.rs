@@ -4,18 +4,26 @@
 //! a plain sum collects the same rounding error again and again.
 
 mod corpus;
+mod covariance;
 mod moments;
+mod pairs;
 mod point;
 mod sample;
+mod scatter;
 mod sequences;
+mod shape;
 mod sparse;
 mod tensor;
 
 pub use corpus::CorpusMoments;
+pub use covariance::{BatchCovariance, Covariance};
 pub use moments::{Group, GroupMoments};
+pub use pairs::Pairs;
 pub use point::{PointSketch, StatesView};
 pub use sample::{HashSample, Kept, SampleKey, TokenSamples, sample_hash};
+pub use scatter::{CentredRows, Scatter};
 pub use sequences::SequenceSimilarity;
+pub use shape::SequenceShape;
 pub use sparse::SparseGroupMoments;
 pub use tensor::{Tensor, Tensors, Values};
 
