@@ -43,7 +43,7 @@ mod tests {
     fn partial_batches_are_dropped_unless_alone() {
         assert_eq!(of(10, 4).collect::<Vec<_>>(), [0..4, 4..8]);
         assert_eq!(of(8, 4).collect::<Vec<_>>(), [0..4, 4..8]);
-        assert_eq!(of(3, 4).collect::<Vec<_>>(), [0..3]);
+        assert!(of(3, 4).eq(std::iter::once(0..3)));
         assert_eq!(of(0, 4).count(), 0);
     }
 

@@ -3,8 +3,10 @@
 //! Averages are kept as running means, not as sums: a mean of near-identical rows does not drift however many there are, while
 //! a plain sum collects the same rounding error again and again.
 
+mod blocks;
 mod corpus;
 mod covariance;
+mod lenses;
 mod moments;
 mod pairs;
 mod point;
@@ -15,8 +17,10 @@ mod shape;
 mod sparse;
 mod tensor;
 
+pub use blocks::{BLOCKS, DocumentBlocks};
 pub use corpus::CorpusMoments;
 pub use covariance::{BatchCovariance, Covariance};
+pub use lenses::{LensSpace, Lenses, SketchSet};
 pub use moments::{Group, GroupMoments};
 pub use pairs::Pairs;
 pub use point::{PointSketch, StatesView};

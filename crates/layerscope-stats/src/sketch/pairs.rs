@@ -9,7 +9,7 @@ use crate::rows::BatchRows;
 use layerscope_compute::cpu::Isa;
 
 /// n, both means and sum (x - mean x)(y - mean y)^T, with x a state at this point and y the same one at the next.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pairs {
     n: u64,
     this: Vec<f64>,
