@@ -144,10 +144,12 @@ fn clouds_of_known_dimension() {
         ("sphere", 4.0, embedded(2000, 16, sphere(4))),
     ] {
         let found = Dimensions::new(&states, 16, 20, 1);
-        for estimate in [found.twonn, found.twonn_facco, found.mle] {
-            let value = estimate.value.unwrap();
-            assert!((value - truth).abs() < 0.12 * truth, "{name} of {truth}: {found:?}");
+        for estimate in [found.twonn, found.twonn_facco] {
+            assert!((estimate.value.unwrap() - truth).abs() < 0.1 * truth, "{name} of {truth}: {found:?}");
         }
+        // Twenty neighbours reach far: over the edge of a ball, and around a sphere.
+        let mle = found.mle.value.unwrap();
+        assert!((0.85 * truth..1.05 * truth).contains(&mle), "{name} of {truth}: {found:?}");
         assert_eq!(found.duplicates, 0);
     }
 }

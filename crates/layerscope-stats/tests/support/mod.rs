@@ -2,7 +2,9 @@
 #![allow(dead_code, missing_docs)]
 
 pub mod eigen;
+pub mod lenses;
 pub mod naive;
+pub mod spectrum;
 
 use layerscope_stats::sketch::{PointSketch, Sketch, sample_hash};
 use layerscope_stats::{BatchRows, NOT_COUNTED, Segments};
