@@ -42,6 +42,10 @@ pub struct Facts {
     pub token_states: usize,
     /// Size of the hash sample.
     pub sample_states: usize,
+    /// Families of measures.
+    pub families: Vec<String>,
+    /// Numbers of clusters.
+    pub clusters: Vec<usize>,
     /// This worker's part, index and count.
     pub shard: (u32, u32),
 }
@@ -169,6 +173,8 @@ impl Facts {
             chosen,
             token_states: plan.token_states,
             sample_states: plan.sample_states,
+            families: plan.families.iter().map(|family| family.name().to_owned()).collect(),
+            clusters: plan.clusters.clone(),
             shard: (plan.corpus.shard.index, plan.corpus.shard.count),
         })
     }
