@@ -1,5 +1,6 @@
 //! Softmax attention, one sequence and one head at a time: nothing outside a sequence can touch its result.
 
+use super::floats::Floats;
 use super::gemm::{self, Epilogue, Part, Rows};
 use super::isa::{Isa, for_each_isa};
 use super::panels::{PANEL, Panels};
@@ -14,7 +15,7 @@ const QUERY_BLOCK: usize = 96;
 pub struct AttentionScratch {
     keys: Panels,
     values: Panels,
-    scores: Vec<f32>,
+    scores: Floats,
     bias: Vec<f32>,
 }
 
@@ -22,7 +23,7 @@ pub struct AttentionScratch {
 pub fn attention(
     isa: Isa,
     scratch: &mut AttentionScratch,
-    packed: &mut Vec<f32>,
+    packed: &mut Floats,
     qkv: &[f32],
     offsets: &[u32],
     shape: &AttentionShape,
@@ -36,7 +37,7 @@ pub fn attention(
     }
 }
 
-fn sequence(isa: Isa, scratch: &mut AttentionScratch, packed: &mut Vec<f32>, qkv: &[f32], shape: &AttentionShape, out: &mut [f32]) {
+fn sequence(isa: Isa, scratch: &mut AttentionScratch, packed: &mut Floats, qkv: &[f32], shape: &AttentionShape, out: &mut [f32]) {
     let (heads, kv_heads, head_dim) = (shape.heads, shape.kv_heads, shape.head_dim);
     let (stride, out_stride) = (shape.qkv_width(), heads * head_dim);
     let length = qkv.len() / stride;
@@ -54,7 +55,7 @@ fn sequence(isa: Isa, scratch: &mut AttentionScratch, packed: &mut Vec<f32>, qkv
                 let key0 = panels.start * PANEL;
                 let columns = panels.len() * PANEL;
 
-                scores.resize(scores.len().max(count * columns), 0.0);
+                scores.resize(scores.len().max(count * columns));
                 let scores = &mut scores[..count * columns];
                 let queries = Rows { data: &qkv[first * stride + head * head_dim..], stride, count };
                 let part = Part { inner: 0..head_dim, panels };
