@@ -44,14 +44,14 @@ impl Panels {
         self.resize(k, n);
         for (j0, panel) in (0..n).step_by(PANEL).zip(self.data.chunks_exact_mut(PANEL * k)) {
             let used = PANEL.min(n - j0);
-            // Sixteen at a time keeps both the reads and the writes within a few cache lines.
-            for l0 in (0..k).step_by(16) {
-                let l1 = (l0 + 16).min(k);
-                for j in 0..used {
-                    let row = &rows[(j0 + j) * stride..][..k];
-                    for l in l0..l1 {
-                        panel[l * PANEL + j] = row[l];
-                    }
+            let row = |j: usize| &rows[(j0 + j) * stride..][..k];
+            let fours = used / 4 * 4;
+            for j in (0..fours).step_by(4) {
+                interleave_four([row(j), row(j + 1), row(j + 2), row(j + 3)], &mut panel[j..]);
+            }
+            for j in fours..used {
+                for (line, value) in panel.chunks_exact_mut(PANEL).zip(row(j)) {
+                    line[j] = *value;
                 }
             }
             if used < PANEL {
@@ -67,8 +67,13 @@ impl Panels {
         for (j0, panel) in (0..n).step_by(PANEL).zip(self.data.chunks_exact_mut(PANEL * k)) {
             let used = PANEL.min(n - j0);
             for (l, line) in panel.chunks_exact_mut(PANEL).enumerate() {
-                line[..used].copy_from_slice(&rows[l * stride + j0..][..used]);
-                line[used..].fill(0.0);
+                let row = &rows[l * stride + j0..][..used];
+                if used == PANEL {
+                    line.copy_from_slice(&row[..PANEL]); // of known length: no call
+                } else {
+                    line[..used].copy_from_slice(row);
+                    line[used..].fill(0.0);
+                }
             }
         }
     }
@@ -83,6 +88,45 @@ impl Panels {
         (self.k, self.n) = (k, n);
         self.data.resize(n.div_ceil(PANEL) * PANEL * k);
     }
+}
+
+/// `target[l * PANEL + i] = rows[i][l]`, four by four.
+#[inline(always)]
+fn interleave_four(rows: [&[f32]; 4], target: &mut [f32]) {
+    let [a, b, c, d] = rows.map(|row| row.as_chunks::<4>().0);
+    let mut lines = target.chunks_mut(PANEL);
+    for (((a, b), c), d) in a.iter().zip(b).zip(c).zip(d) {
+        for (column, line) in transpose_four([*a, *b, *c, *d]).iter().zip(&mut lines) {
+            line[..4].copy_from_slice(column);
+        }
+    }
+    let depth = rows[0].len();
+    for l in depth / 4 * 4..depth {
+        for i in 0..4 {
+            target[l * PANEL + i] = rows[i][l];
+        }
+    }
+}
+
+/// Transposes 4 x 4. Left to itself the compiler moves the sixteen numbers one by one.
+#[inline(always)]
+fn transpose_four(rows: [[f32; 4]; 4]) -> [[f32; 4]; 4] {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::*;
+        let mut columns = [[0.0; 4]; 4];
+        // SAFETY: SSE is part of every x86-64; loads and stores are unaligned, within the arrays.
+        unsafe {
+            let [mut a, mut b, mut c, mut d] = rows.map(|row| _mm_loadu_ps(row.as_ptr()));
+            _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
+            for (column, values) in columns.iter_mut().zip([a, b, c, d]) {
+                _mm_storeu_ps(column.as_mut_ptr(), values);
+            }
+        }
+        columns
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::array::from_fn(|c| std::array::from_fn(|r| rows[r][c]))
 }
 
 #[cfg(test)]
