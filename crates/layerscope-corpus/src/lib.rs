@@ -44,6 +44,7 @@ pub use document::{Document, DocumentId, Record};
 pub use error::{Error, Result};
 pub use filter::{Filters, Shard};
 pub use group::{CONTINUES, Group, Grouping, UNCOUNTED};
+pub use layerscope_remote::Options as StoreOptions;
 pub use pipeline::{Progress, write_spool};
 pub use settings::{OnError, Settings, Specials};
 pub use spool::{BatchPlan, Sequence, Spool, SpoolBatch};

@@ -11,6 +11,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use layerscope_remote::Remote;
+
 use crate::counters::Counters;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -53,7 +55,8 @@ pub fn write_spool(
     progress: &mut dyn FnMut(&Progress),
     cancel: &AtomicBool,
 ) -> Result<Spool> {
-    let sources = sources(&settings.inputs, settings.text_column.as_deref())?;
+    let remote = Remote::new(settings.stores.clone());
+    let sources = sources(&settings.inputs, settings.text_column.as_deref(), &remote, cancel)?;
     let preparer = Preparer::new(settings, tokenizer, &sources)?;
     let mut writer = SpoolWriter::create(path, (tokenizer.prefix().len(), tokenizer.suffix().len()))?;
     let mut book = Book::new(&settings.grouping, tokenizer);
@@ -65,9 +68,9 @@ pub fn write_spool(
         let (permits, returned) = sync_channel(4 * threads + 4);
         let (parcels, waiting) = channel();
         let (results, arriving) = channel();
-        let (waiting, shared, sources, preparer) = (Arc::new(Mutex::new(waiting)), &shared, &sources, &preparer);
+        let (waiting, shared, sources, remote, preparer) = (Arc::new(Mutex::new(waiting)), &shared, &sources, &remote, &preparer);
         let scratch = path.parent().unwrap_or(Path::new("."));
-        let reader = scope.spawn(move || Reader { settings, sources, shared, permits, parcels }.run(scratch));
+        let reader = scope.spawn(move || Reader { settings, sources, remote, shared, permits, parcels }.run(scratch));
         for _ in 0..threads {
             let (waiting, results) = (Arc::clone(&waiting), results.clone());
             scope.spawn(move || tokenize(preparer, &waiting, &results));
@@ -128,6 +131,7 @@ type Parcel<T> = (u64, Vec<T>);
 struct Reader<'a> {
     settings: &'a Settings,
     sources: &'a [Source],
+    remote: &'a Remote,
     shared: &'a Shared,
     permits: SyncSender<()>,
     parcels: Sender<Parcel<Job>>,
@@ -185,7 +189,7 @@ impl Reader<'_> {
         let text = self.settings.text_column.clone().unwrap_or_else(|| "text".into());
         let group = if let Grouping::Column(name) = &self.settings.grouping { Some(name.clone()) } else { None };
         let columns = Columns { text, group };
-        let watch = Watch { bytes: &self.shared.bytes, cancel: &self.shared.stop };
+        let watch = Watch { bytes: &self.shared.bytes, cancel: &self.shared.stop, remote: self.remote };
         for (file, source) in self.sources.iter().enumerate() {
             let mut records = source.open(&columns, scratch, watch)?;
             let mut number = 0;

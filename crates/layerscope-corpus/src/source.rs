@@ -6,7 +6,7 @@
 //! | `.jsonl`, `.ndjson`, `-` with an explicit text column | a line is a JSON object |
 //! | `.parquet` | a row is a record |
 //!
-//! Each may be followed by `.gz` or `.zst`. Lines end in `\n` or `\r\n`; a byte order mark at the start is dropped.
+//! Each may be followed by `.gz` or `.zst`, and each may lie on disk, in an object store (`s3://`, `gs://`, `az://`) or on a web server. Lines end in `\n` or `\r\n`; a byte order mark at the start is dropped.
 
 mod jsonl;
 mod lines;
@@ -17,6 +17,8 @@ mod stream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use layerscope_remote::Remote;
 
 use crate::document::Record;
 use crate::error::{Error, Result};
@@ -48,6 +50,8 @@ pub struct Watch<'a> {
     pub bytes: &'a Arc<AtomicU64>,
     /// Set when the caller wants to stop.
     pub cancel: &'a AtomicBool,
+    /// Who reads from addresses.
+    pub remote: &'a Remote,
 }
 
 impl Source {

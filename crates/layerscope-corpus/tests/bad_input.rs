@@ -36,8 +36,8 @@ fn files() {
     assert_eq!(line("absent*.txt"), "no file matches this pattern");
     std::fs::create_dir(folder.path("novels")).unwrap();
     assert_eq!(line("novels"), format!("a folder; name its files, for instance {}/*.txt", of("novels")));
-    let (line, kind) = error(&folder, &Settings::new(["s3://bucket/a.txt"], 64));
-    let expected = "s3://bucket/a.txt: s3:// addresses are not supported by this build; download the file, or pipe it into --corpus -";
+    let (line, kind) = error(&folder, &Settings::new(["ftp://server/a.txt"], 64));
+    let expected = "ftp://server/a.txt: not an address we know; s3://, gs://, az://, abfss://, http://, https:// are";
     assert_eq!((line.as_str(), kind), (expected, ErrorKind::Corpus));
     assert_eq!(error(&folder, &Settings::new([""; 0], 64)).1, ErrorKind::Usage);
 }

@@ -33,6 +33,7 @@ pub struct Reader<'c> {
 
 /// What is downloaded, and how patiently.
 pub(crate) struct Download {
+    pub address: String,
     pub store: Arc<dyn ObjectStore>,
     pub path: Path,
     pub options: Options,
@@ -46,6 +47,10 @@ impl Download {
             Some((at, meta)) => GetOptions { range: Some(GetRange::Offset(at)), if_match: meta.e_tag.clone(), ..GetOptions::default() },
         };
         self.store.get_opts(&self.path, options).await
+    }
+
+    fn problem(&self, error: &object_store::Error) -> String {
+        Error::store(&self.address, error).problem
     }
 
     /// Sends piece after piece until the end, an error that stays, or nobody listens.
@@ -64,7 +69,7 @@ impl Download {
                 }
                 None if at == known.size => return,
                 None => format!("cut after {at} of {} bytes", known.size),
-                Some(Err(error)) => format!("cut after {at} of {} bytes ({})", known.size, Error::store("", &error).problem),
+                Some(Err(error)) => format!("cut after {at} of {} bytes; {}", known.size, self.problem(&error)),
             };
             if at >= good {
                 (failures, good) = (0, at + GOOD_PROGRESS);
@@ -77,7 +82,7 @@ impl Download {
                     break "it changed while it was read; start again".to_owned();
                 }
                 Ok(rest) => rest.into_stream(),
-                Err(error) => break format!("{cut}; then: {}", Error::store(&self.path.to_string(), &error).problem),
+                Err(error) => break format!("cut after {at} of {} bytes; then {}", known.size, self.problem(&error)),
             };
         };
         let _ = pieces.send(Err(io::Error::new(io::ErrorKind::ConnectionAborted, problem))).await;

@@ -42,6 +42,12 @@ struct Inner {
     stores: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
 }
 
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_tuple("Remote").field(&self.0.options).finish()
+    }
+}
+
 impl Remote {
     /// Stores reached in this way.
     pub fn new(options: Options) -> Self {
@@ -87,7 +93,8 @@ impl Remote {
     /// Starts a download. `cancel` ends it within moments, with an error.
     pub fn open<'c>(&self, address: &str, cancel: &'c AtomicBool) -> Result<Reader<'c>> {
         let parsed = Address::parse(address)?;
-        let download = Download { store: self.store(&parsed)?, path: parsed.path()?, options: self.0.options.clone() };
+        let download =
+            Download { address: address.to_owned(), store: self.store(&parsed)?, path: parsed.path()?, options: self.0.options.clone() };
         let first = self.wait(address, cancel, download.from(None))?.map_err(|error| Error::store(address, &error))?;
         Ok(Reader::start(download, first, self.runtime(address)?, cancel))
     }
