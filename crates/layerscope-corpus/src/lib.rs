@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+mod clean;
 pub mod counters;
 mod document;
 mod error;
@@ -39,6 +40,7 @@ pub mod spool;
 mod tokenize;
 pub mod window;
 
+pub use clean::Clean;
 pub use counters::Counters;
 pub use document::{Document, DocumentId, Record};
 pub use error::{Error, Result};

@@ -191,7 +191,7 @@ impl Reader<'_> {
         let columns = Columns { text, group };
         let watch = Watch { bytes: &self.shared.bytes, cancel: &self.shared.stop, remote: self.remote };
         for (file, source) in self.sources.iter().enumerate() {
-            let mut records = source.open(&columns, scratch, watch)?;
+            let mut records = source.open(&columns, self.settings.filters.clean, scratch, watch)?;
             let mut number = 0;
             while let Some(record) = records.next_record() {
                 if self.shared.stop.load(Ordering::Relaxed) {

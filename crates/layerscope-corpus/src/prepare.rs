@@ -87,7 +87,11 @@ impl<'a> Preparer<'a> {
     /// An error that says where the document came from.
     pub fn bad(&self, id: DocumentId, problem: String) -> Error {
         let source = &self.sources[id.file as usize];
-        let unit = if source.format == Format::Parquet { "row" } else { "line" };
+        let unit = match source.format {
+            Format::Parquet => "row",
+            Format::Text if self.settings.filters.clean.is_some() => "record",
+            _ => "line",
+        };
         Error::record(&source.name, format!("{unit} {}", id.record + 1), problem)
     }
 

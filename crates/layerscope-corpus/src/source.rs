@@ -11,6 +11,7 @@
 mod jsonl;
 mod lines;
 mod list;
+mod pages;
 mod rows;
 mod stream;
 
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use layerscope_remote::Remote;
 
+use crate::clean::Clean;
 use crate::document::Record;
 use crate::error::{Error, Result};
 
@@ -55,13 +57,20 @@ pub struct Watch<'a> {
 }
 
 impl Source {
-    /// Starts reading. `scratch` is a folder for what must be unpacked before it can be read.
-    pub fn open<'a>(&'a self, columns: &'a Columns, scratch: &Path, watch: Watch<'a>) -> Result<Box<dyn Records + 'a>> {
+    /// Starts reading. With `clean`, text that is a dump in XML is read by pages. `scratch` is a folder for what must be unpacked before it can be read.
+    pub fn open<'a>(
+        &'a self,
+        columns: &'a Columns,
+        clean: Option<Clean>,
+        scratch: &Path,
+        watch: Watch<'a>,
+    ) -> Result<Box<dyn Records + 'a>> {
         if columns.group.is_some() && self.format == Format::Text {
             let problem = "lines of text have no columns; --group column:NAME needs .jsonl or .parquet";
             return Err(Error::input(&self.name, problem));
         }
         Ok(match self.format {
+            Format::Text if clean.is_some() => Box::new(pages::PageRecords::new(lines::Lines::open(self, watch)?)),
             Format::Text => Box::new(lines::TextRecords(lines::Lines::open(self, watch)?)),
             Format::Jsonl => Box::new(jsonl::JsonRecords::new(lines::Lines::open(self, watch)?, columns)),
             Format::Parquet => Box::new(rows::RowRecords::open(self, columns, scratch, watch)?),
