@@ -49,14 +49,10 @@ fn smooth(line: &str, out: &mut String) {
             c if c.is_control() => {}
             ')' => {
                 let inner = out[start..].trim_end_matches([' ', ',', ';', ':']).len();
-                match out[start..start + inner].ends_with('(') {
-                    true => {
-                        out.truncate(start + inner - 1);
-                    }
-                    false => {
-                        out.truncate(start + out[start..].trim_end().len());
-                        out.push(')');
-                    }
+                out.truncate(start + inner);
+                match out[start..].ends_with('(') {
+                    true => drop(out.pop()),
+                    false => out.push(')'),
                 }
             }
             ',' | ';' | '.' if at_end => {

@@ -17,6 +17,9 @@ pub(super) fn strip(text: &str) -> String {
     scanner.out
 }
 
+/// What nests deeper than this is not mark-up; so that looking through what is open costs little.
+const MAX_DEPTH: usize = 200;
+
 /// Something that opened and has not closed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Open {
@@ -131,7 +134,9 @@ impl<'a> Scanner<'a> {
     }
 
     fn push(&mut self, kind: Kind, skipped: usize) {
-        self.open.push(Open { kind, start: self.out.len() });
+        if self.open.len() < MAX_DEPTH {
+            self.open.push(Open { kind, start: self.out.len() });
+        }
         self.at += skipped;
     }
 
@@ -146,7 +151,7 @@ impl<'a> Scanner<'a> {
             match kind {
                 Kind::Line => self.drop_from(self.open.len() - 1),
                 Kind::External => drop(self.open.pop()),
-                Kind::Link { .. } if self.starts_with("\n\n") => drop(self.open.pop()), // never closed
+                Kind::Link { .. } if self.starts_with("\n\n") => self.give_up_link(),
                 _ => break,
             }
         }
@@ -173,7 +178,7 @@ impl<'a> Scanner<'a> {
             self.at += line.len() - item.len();
             return self.push(Kind::Table, 2);
         }
-        if words.starts_with("==") && words.trim_end().ends_with("==") {
+        if words.starts_with("==") && words.len() < 1000 && words.trim_end().ends_with("==") {
             // A heading ends what should have ended before it; tables may hold headings.
             if let Some(place) = self.open.iter().position(|open| open.kind.is_block()) {
                 if !matches!(self.open[place].kind, Kind::Template { .. }) {
@@ -181,7 +186,9 @@ impl<'a> Scanner<'a> {
                 }
                 self.drop_from(place);
             }
-            self.open.clear();
+            while !self.open.is_empty() {
+                self.give_up_link();
+            }
             let level = run(words, b'=').min(6);
             self.at += indent + run(words, b'=').min(words.len() / 2);
             self.out.push('\n');
@@ -210,6 +217,13 @@ impl<'a> Scanner<'a> {
         let three = self.open[place].kind == Kind::Template { braces: 3 } && self.starts_with("}}}");
         self.drop_from(place);
         self.at += if three { 3 } else { 2 };
+    }
+
+    /// Of a link that never closes, what would be seen stays.
+    fn give_up_link(&mut self) {
+        if let Some(Open { kind: Kind::Link { label: Some(label) }, start }) = self.open.pop() {
+            self.out.drain(start..label);
+        }
     }
 
     fn close_link(&mut self) {
@@ -265,7 +279,8 @@ impl<'a> Scanner<'a> {
         let floor = self.open.last().map_or(0, |open| open.start);
         if from >= floor && ["http", "https", "ftp", "irc", "news"].contains(&&self.out[from..]) {
             self.out.truncate(from);
-            self.at += url_length(self.rest());
+            // Punctuation at its end belongs to the sentence.
+            self.at += self.rest()[..url_length(self.rest())].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', '\'']).len();
         } else {
             self.copy(3);
         }
@@ -330,7 +345,12 @@ impl<'a> Scanner<'a> {
     /// The end of the page closes everything.
     fn end(&mut self) {
         let place = self.open.iter().position(|open| open.kind.is_block() || open.kind == Kind::Line);
-        let Some(place) = place else { return };
+        let Some(place) = place else {
+            while !self.open.is_empty() {
+                self.give_up_link();
+            }
+            return;
+        };
         let start = self.open[place].start;
         let salvage = matches!(self.open[place].kind, Kind::Table | Kind::HtmlTable);
         let rest = self.out.split_off(start);
