@@ -5,7 +5,7 @@ use std::io::Read;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::TryStreamExt;
 use object_store::path::Path;
@@ -30,6 +30,8 @@ pub struct Entry {
     pub address: String,
     /// How large.
     pub bytes: u64,
+    /// When it was put there, as far as the server knows.
+    pub modified: Option<SystemTime>,
 }
 
 /// Connections to any number of stores. Clones share them; nothing is opened before it is needed.
@@ -87,7 +89,7 @@ impl Remote {
             found => found,
         };
         let meta = found.map_err(|error| Error::store(address, &error))?;
-        Ok(Entry { address: address.to_owned(), bytes: meta.size })
+        Ok(entry(address.to_owned(), &meta))
     }
 
     /// Starts a download. `cancel` ends it within moments, with an error.
@@ -163,8 +165,7 @@ impl Remote {
             }
         })?;
         let listed = listed.map_err(|error| Error::store(parsed.whole, &error))?;
-        let entry = |meta: ObjectMeta| Entry { address: format!("{}/{}", parsed.root, meta.location), bytes: meta.size };
-        let mut entries: Vec<Entry> = listed.into_iter().map(entry).collect();
+        let mut entries: Vec<Entry> = listed.iter().map(|meta| entry(format!("{}/{}", parsed.root, meta.location), meta)).collect();
         entries.sort();
         Ok(entries)
     }
@@ -204,6 +205,11 @@ impl Remote {
             }
         })
     }
+}
+
+fn entry(address: String, meta: &ObjectMeta) -> Entry {
+    let modified = SystemTime::from(meta.last_modified);
+    Entry { address, bytes: meta.size, modified: Some(modified).filter(|time| *time > SystemTime::UNIX_EPOCH) }
 }
 
 /// The next so many bytes, fewer at the end.

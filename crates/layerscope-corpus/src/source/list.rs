@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
-use layerscope_remote::{Remote, is_address};
+use layerscope_remote::{Entry, Remote, is_address};
 
 use crate::error::{Error, Result};
 
@@ -41,10 +42,12 @@ pub struct Source {
     pub compression: Compression,
     /// Its size as it lies there; `None` for standard input and whatever else has no size.
     pub bytes: Option<u64>,
+    /// When it last changed, where that is known.
+    pub modified: Option<SystemTime>,
 }
 
-/// Names of inputs and the sizes of distant ones.
-type Names = BTreeMap<String, Option<u64>>;
+/// Names of inputs, and what is known of distant ones.
+type Names = BTreeMap<String, Option<Entry>>;
 
 /// Expands files and patterns into the sorted list of inputs, each once. A document's file number is its place here.
 ///
@@ -65,7 +68,7 @@ pub fn sources(inputs: &[String], text_column: Option<&str>, remote: &Remote, ca
     if u32::try_from(names.len()).is_err() {
         return Err(Error::Usage(format!("{} inputs are more than we can number", names.len())));
     }
-    names.into_iter().map(|(name, bytes)| source(name, bytes, text_column)).collect()
+    names.into_iter().map(|(name, entry)| source(name, entry, text_column)).collect()
 }
 
 /// Asks the store or the web server what there is.
@@ -77,7 +80,7 @@ fn look_up(input: &str, remote: &Remote, cancel: &AtomicBool, names: &mut Names)
             return Err(Error::input(input, "no .txt, .jsonl or .parquet lies below it"));
         }
     }
-    names.extend(entries.into_iter().map(|entry| (entry.address, Some(entry.bytes))));
+    names.extend(entries.into_iter().map(|entry| (entry.address.clone(), Some(entry))));
     Ok(())
 }
 
@@ -102,14 +105,14 @@ fn expand(input: &str, names: &mut Names) -> Result<()> {
     Ok(())
 }
 
-fn source(name: String, bytes: Option<u64>, text_column: Option<&str>) -> Result<Source> {
+fn source(name: String, entry: Option<Entry>, text_column: Option<&str>) -> Result<Source> {
     if name == "-" {
         let format = if text_column.is_some() { Format::Jsonl } else { Format::Text };
-        return Ok(Source { name, format, compression: Compression::Plain, bytes: None });
+        return Ok(Source { name, format, compression: Compression::Plain, bytes: None, modified: None });
     }
-    if bytes.is_some() {
+    if let Some(Entry { bytes, modified, .. }) = entry {
         let (format, compression) = kind(&name)?;
-        return Ok(Source { name, format, compression, bytes });
+        return Ok(Source { name, format, compression, bytes: Some(bytes), modified });
     }
     let metadata = std::fs::metadata(&name).map_err(|error| Error::input(&name, unreadable(&error)))?;
     if metadata.is_dir() {
@@ -117,7 +120,7 @@ fn source(name: String, bytes: Option<u64>, text_column: Option<&str>) -> Result
     }
     let (format, compression) = kind(&name)?;
     let bytes = metadata.is_file().then_some(metadata.len());
-    Ok(Source { name, format, compression, bytes })
+    Ok(Source { name, format, compression, bytes, modified: metadata.modified().ok() })
 }
 
 /// Format and packing, by the ending.
