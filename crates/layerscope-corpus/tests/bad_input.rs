@@ -203,7 +203,7 @@ fn unreadable_files() {
     let line_of = |file: &str| line(file, &Settings::new([file], 64), &folder);
     assert_eq!(line_of("/proc/self/mem"), "cannot be read after line 0: Input/output error (os error 5)");
     let file = folder.file("secret.txt", "text");
-    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     if std::fs::File::open(&file).is_err() {
         assert_eq!(line_of(&file), "no permission to read it"); // those who may read everything cannot see this
     }
