@@ -204,3 +204,31 @@ fn puts_are_complete_or_nothing() {
     remote.delete("s3://bucket/small").unwrap();
     assert_eq!(server.content("bucket/small"), None);
 }
+
+/// The same server in the clothes of the other clouds: Google's protocol is close to S3's, Azure's is for single files.
+#[test]
+fn other_clouds() {
+    let server = Server::start();
+    let pairs = [
+        ("GOOGLE_BASE_URL", server.address.as_str()),
+        ("GOOGLE_ALLOW_HTTP", "true"),
+        ("GOOGLE_BEARER_TOKEN", "token"),
+        ("AZURE_STORAGE_ACCOUNT_NAME", "somebody"),
+        ("AZURE_STORAGE_ENDPOINT", server.address.as_str()),
+        ("AZURE_ALLOW_HTTP", "true"),
+        ("AZURE_SKIP_SIGNATURE", "true"),
+    ];
+    let remote = Remote::new(Options::new(pairs).retries(1, Duration::from_millis(1)));
+    for address in ["gs://bucket/folder/a.txt", "az://bucket/folder/a.txt"] {
+        server.file("bucket/folder/a.txt", "");
+        remote.put(address, &mut address.as_bytes()).unwrap();
+        assert_eq!(server.content("bucket/folder/a.txt").unwrap(), address.as_bytes());
+        assert_eq!(remote.head(address, &GO_ON).unwrap().bytes, address.len() as u64);
+        assert_eq!(read(&remote, address).unwrap(), address.as_bytes());
+    }
+    let listed = remote.list("gs://bucket/folder/*.txt", &GO_ON).unwrap();
+    assert_eq!(listed.iter().map(|entry| entry.address.as_str()).collect::<Vec<_>>(), ["gs://bucket/folder/a.txt"]);
+    server.always(Some(Fault::Status(403)));
+    assert!(problem(remote.head("gs://bucket/a", &GO_ON)).contains("GOOGLE_APPLICATION_CREDENTIALS"));
+    assert!(problem(remote.head("az://bucket/a", &GO_ON)).contains("AZURE_STORAGE_ACCOUNT_KEY"));
+}
