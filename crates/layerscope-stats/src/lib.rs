@@ -34,6 +34,7 @@ pub mod measure;
 mod products;
 mod rows;
 pub mod sketch;
+mod vectors;
 
 pub use error::{Error, Result};
 pub use rows::{BatchRows, NOT_COUNTED, Segment, Segments};

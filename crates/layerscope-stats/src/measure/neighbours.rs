@@ -8,7 +8,7 @@ use layerscope_compute::cpu::{Epilogue, Isa, Panels, Part, Rows, multiply};
 use layerscope_compute::for_each_isa;
 
 use super::parallel::{in_order, in_order_with};
-use crate::kernels::{LANES, fold};
+use crate::vectors::square_distance_f32;
 
 /// Rows of a block: the products of two blocks, 1 MiB, stay in the second-level cache.
 const BLOCK: usize = 512;
@@ -191,43 +191,14 @@ impl Block {
         for (place, candidates) in nearest.candidates.iter_mut().enumerate() {
             candidates.prune();
             let own = state(rows[first + place]);
-            let mut exact: Vec<f64> = candidates
-                .near
-                .iter()
-                .map(|&(_, other)| {
-                    let mut square = 0.0;
-                    square_distance(isa, own, state(rows[other as usize]), &mut square);
-                    square
-                })
-                .collect();
+            let distance = |&(_, other): &(f32, u32)| square_distance_f32(isa, own, state(rows[other as usize]));
+            let mut exact: Vec<f64> = candidates.near.iter().map(distance).collect();
             exact.sort_unstable_by(f64::total_cmp);
             distances.extend(exact[..k].iter().map(|square| square.sqrt()));
             candidates.near = Vec::new();
         }
         distances
     }
-}
-
-for_each_isa! {
-    /// ||a - b||^2 in f64.
-    fn square_distance = square_distance_body; (a: &[f32], b: &[f32], square: &mut f64)
-}
-
-#[inline(always)]
-fn square_distance_body(a: &[f32], b: &[f32], square: &mut f64) {
-    let mut lanes = [0.0; LANES];
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    for (x, y) in a.iter().zip(b) {
-        for l in 0..LANES {
-            let apart = f64::from(x[l]) - f64::from(y[l]);
-            lanes[l] += apart * apart;
-        }
-    }
-    for ((lane, &x), &y) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
-        let apart = f64::from(x) - f64::from(y);
-        *lane += apart * apart;
-    }
-    *square = fold(lanes);
 }
 
 #[cfg(test)]
