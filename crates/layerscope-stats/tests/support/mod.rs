@@ -4,6 +4,7 @@
 pub mod eigen;
 pub mod lenses;
 pub mod naive;
+pub mod network;
 pub mod spectrum;
 
 use layerscope_stats::sketch::{PointSketch, Sketch, sample_hash};
