@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::inspect::Inspection;
 use crate::plan::Plan;
 use crate::settings::Settings;
+use crate::weights::{NormFact, norm_facts};
 
 /// Everything but the sketches.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,6 +47,8 @@ pub struct Facts {
     pub families: Vec<String>,
     /// Numbers of clusters.
     pub clusters: Vec<usize>,
+    /// Statistics of the model's norms.
+    pub norms: Vec<NormFact>,
     /// This worker's part, index and count.
     pub shard: (u32, u32),
 }
@@ -175,6 +178,7 @@ impl Facts {
             sample_states: plan.sample_states,
             families: plan.families.iter().map(|family| family.name().to_owned()).collect(),
             clusters: plan.clusters.clone(),
+            norms: norm_facts(model)?,
             shard: (plan.corpus.shard.index, plan.corpus.shard.count),
         })
     }
@@ -201,10 +205,8 @@ impl ModelFacts {
     /// Of a checkpoint.
     pub fn new(name: &str, revision: Option<String>, fingerprint: String, model: &Model) -> ModelFacts {
         let inspection = Inspection::new(model);
-        let short = Path::new(name).file_name().map_or(name.to_owned(), |last| last.to_string_lossy().into_owned());
-        let name = if Path::new(name).is_dir() { short } else { name.to_owned() };
         ModelFacts {
-            name,
+            name: model_name(name),
             revision,
             fingerprint,
             family: inspection.family.to_owned(),
@@ -219,6 +221,15 @@ impl ModelFacts {
             diagram: inspection.blocks.into_iter().next().unwrap_or_default(),
             altered: None,
         }
+    }
+}
+
+/// The short name of a model: the last part of a folder's path, or a hub id as it is.
+pub fn model_name(asked_for: &str) -> String {
+    let path = Path::new(asked_for);
+    match path.file_name().filter(|_| path.is_dir()) {
+        Some(last) => last.to_string_lossy().into_owned(),
+        None => asked_for.to_owned(),
     }
 }
 

@@ -4,18 +4,20 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::time::Instant;
 
-use layerscope_report::{Cell, Table, export};
+use layerscope_model::Model;
+use layerscope_report::{Cell, Column, Table, export};
 use layerscope_stats::sketch::{HashSample, Lenses, Sketch, Tensor, Tensors, TokenSamples, Values};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::facts::{Facts, PointFacts};
+use crate::facts::{Facts, ModelFacts, PointFacts, model_fingerprint};
 use crate::items::ItemId;
 use crate::kept::{Kept, KeptKey};
 use crate::point_state::PointState;
 use crate::state::{About, Fingerprint, StateFile, join_states, write_state};
 use crate::store::Store;
 use crate::system;
+use crate::weights::{MatrixMeasures, norms_table};
 use crate::tables::{PointSource, Tables, norm_tables, tables};
 
 /// Everything needed to merge or to recompute the tables.
@@ -181,6 +183,7 @@ pub fn write_run(store: &Store, ending: &Ending, show: &mut dyn FnMut(usize, usi
     for (name, table) in [("layers", &tables.layers), ("groups", &tables.groups), ("components", &tables.components)] {
         put_table(store, &format!("{name}.parquet"), table)?;
     }
+    put_table(store, "norms.parquet", &norms_table(&run.facts.norms)?)?;
     for (name, table) in [("spectra", &tables.spectra), ("tokens", &tables.tokens)] {
         match table {
             Some(table) => put_table(store, &format!("{name}.parquet"), table)?,
@@ -188,9 +191,40 @@ pub fn write_run(store: &Store, ending: &Ending, show: &mut dyn FnMut(usize, usi
         }
     }
     let manifest = manifest(&run.facts, &tables, ending.start.elapsed().as_secs_f64(), &ending.warnings);
-    let text = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::io(&store.path(MANIFEST), error.into()))?;
-    store.put_atomic(MANIFEST, |out| out.write_all(&text))?;
+    put_json(store, &manifest)?;
     Ok(manifest)
+}
+
+/// The folder of a checkpoint's weights: tables of matrices and norms, and a manifest.
+pub fn write_weights(
+    out: &Path,
+    model: &Model,
+    name: &str,
+    revision: Option<String>,
+    matrices: &[MatrixMeasures],
+    embeddings: &Table,
+    norms: &Table,
+) -> Result<()> {
+    let store = Store::create(out)?;
+    put_table(&store, "layers.parquet", embeddings)?;
+    put_table(&store, "norms.parquet", norms)?;
+    let ranks = |matrix: &MatrixMeasures| matrix.spectrum.iter().enumerate().map(|(i, &value)| (matrix.point, i as i64 + 1, value)).collect::<Vec<_>>();
+    let spectra: Vec<(&str, i64, f64)> = matrices.iter().flat_map(ranks).collect();
+    let table = Table::new([
+        ("layer", Column::Integer(vec![None; spectra.len()])),
+        ("point", Column::Text(spectra.iter().map(|(point, ..)| Some((*point).to_owned())).collect())),
+        ("rank", Column::Integer(spectra.iter().map(|(_, rank, _)| Some(*rank)).collect())),
+        ("eigenvalue", Column::Real(spectra.iter().map(|(.., value)| Some(*value)).collect())),
+    ])?;
+    put_table(&store, "spectra.parquet", &table)?;
+    let facts = ModelFacts::new(name, revision, model_fingerprint(model)?, model);
+    let manifest = json!({ "format": 1, "program": env!("CARGO_PKG_VERSION"), "command": std::env::args().collect::<Vec<_>>(), "model": facts, "weights_only": true });
+    put_json(&store, &manifest)
+}
+
+fn put_json(store: &Store, manifest: &Value) -> Result<()> {
+    let text = serde_json::to_vec_pretty(manifest).map_err(|error| Error::io(&store.path(MANIFEST), error.into()))?;
+    store.put_atomic(MANIFEST, |out| out.write_all(&text))
 }
 
 fn put_table(store: &Store, name: &str, table: &Table) -> Result<()> {

@@ -175,12 +175,10 @@ impl Plan {
 }
 
 fn filters(settings: &Settings) -> Result<Filters> {
-    if settings.text("clean").is_some() {
-        return Err(wrong("clean", settings.text("clean").unwrap_or_default(), "nothing: cleaning is not available yet"));
-    }
     Ok(Filters {
         sample: settings.required("sample", "a fraction such as 0.01")?,
         seed: settings.required("seed", "a whole number")?,
+        clean: settings.text("clean").map(|text| text.parse().map_err(|_| wrong("clean", text, "wiki"))).transpose()?,
         chunk_chars: settings.parsed("chunk-chars", "a number of characters")?,
         max_words: settings.parsed("max-words", "a number of words")?,
         lowercase: settings.word("lowercase", &TRUTH)?,

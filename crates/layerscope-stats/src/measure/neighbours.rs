@@ -4,7 +4,7 @@
 
 use std::sync::Mutex;
 
-use layerscope_compute::cpu::{Epilogue, Isa, Panels, Part, Rows, multiply};
+use layerscope_compute::cpu::{Epilogue, Floats, Isa, Panels, Part, Rows, multiply};
 use layerscope_compute::for_each_isa;
 
 use super::parallel::{in_order, in_order_with};
@@ -32,7 +32,7 @@ pub(super) fn nearest(states: &[f32], dim: usize, rows: &[u32], k: usize, thread
     let blocks = blocks_of(states, dim, rows, k, threads);
     let pairs: Vec<(usize, usize)> = (0..blocks.len()).flat_map(|j| (0..=j).map(move |i| (i, j))).collect();
     let isa = Isa::detect();
-    let memory = || (vec![0.0f32; BLOCK * BLOCK], Vec::new());
+    let memory = || (vec![0.0f32; BLOCK * BLOCK], Floats::default());
     in_order_with(threads, pairs.len(), memory, |(products, packed), at| {
         let (i, j) = pairs[at];
         let (left, right) = (&blocks[i], &blocks[j]);

@@ -3,15 +3,19 @@
 mod download;
 mod inspect;
 mod measure;
+mod measures;
 mod merge;
 mod models;
 mod progress;
 mod show;
+mod weights;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use layerscope_report::Table;
+use layerscope_report::export::{self, Format};
 
 use crate::demo;
 use crate::error::{Error, Result};
@@ -43,6 +47,14 @@ enum Command {
     Show(show::Arguments),
     /// Architecture of a checkpoint, tensors read and ignored, memory needed and measured speed
     Inspect(inspect::Arguments),
+    /// Embedding matrices and norms of a checkpoint; needs no corpus
+    Weights(weights::Arguments),
+    /// The table of measures: name, formula, variants, source
+    Measures {
+        /// md, csv, json, jsonl or latex
+        #[arg(long, value_name = "F", default_value = "md")]
+        format: String,
+    },
     /// The table of supported families
     Models,
 }
@@ -56,6 +68,10 @@ pub fn main() -> ExitCode {
         Command::Merge(arguments) => merge::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Weights(arguments) => weights::run(&arguments),
+        Command::Measures { format } => {
+            format.parse().map_err(Error::from).and_then(|format| write_table(&measures::table()?, format))
+        }
         Command::Models => print(&models::table()),
     };
     match outcome {
@@ -74,6 +90,14 @@ pub fn main() -> ExitCode {
 /// The number of workers asked for, or one per processor.
 fn thread_count(asked: Option<u16>) -> usize {
     asked.map_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get()), usize::from)
+}
+
+/// Writes a table to standard output; a reader that went away is no error.
+fn write_table(table: &Table, format: Format) -> Result<()> {
+    match export::write(table, format, &mut std::io::stdout().lock()) {
+        Err(layerscope_report::Error::Write(source)) if source.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
 }
 
 /// Writes a result to standard output; a reader that went away (`| head`) is no error.
