@@ -35,8 +35,8 @@ language: en
 ---
 # {recipe["name"]}
 
-{recipe["what"]}. A model small enough to travel with the program and really trained, for looking inside;
-what it writes is of no use.
+{recipe["what"]}.
+Small enough to travel with the program and really trained, for looking inside; what it writes is of no use.
 
 | | |
 |---|---|
@@ -44,15 +44,15 @@ what it writes is of no use.
 | tokens | {tokens}, {facts["vocabulary"]:,} of them |
 | data | {corpus["sentences"]:,} sentences of British novels of 1840-1920 ([corpus](../corpus/README.md)), {corpus["tokens"] / 1e6:.1f} M tokens, {corpus["epochs"]:.1f} epochs; every sentence alone, packed into windows of {recipe["positions"]} tokens |
 | training | {recipe["steps"]:,} steps of {recipe["positions"] * recipe["windows"]:,} tokens, AdamW {tuple(recipe["betas"])}, weight decay {recipe["weight_decay"]}, learning rate {recipe["learning_rate"]:g} after {recipe["warm_up"]:,} steps of warm-up, cosine to zero, no dropout, bf16 products, seed {recipe["seed"]} |
-| took | {facts["seconds"]} s on {facts["device"]}, torch {facts["versions"]["torch"]}, transformers {facts["versions"]["transformers"]} |
+| trained on | {facts["device"]}, torch {facts["versions"]["torch"]}, transformers {facts["versions"]["transformers"]} |
 | stored | f16 |
 | licence | CC0 1.0 for the weights; the text is in the public domain |
 
 ## Loss on the held-out sentences
 
 {masked_losses(facts["checkpoints"]) if masked else decoder_losses(facts["checkpoints"])}
-Measured with the reference library on the stored weights by `evaluate.py`; a test of the program computes the last with its own engine.
-The loss during training is in `training.csv`.
+Measured with the reference library on the stored weights by `evaluate.py`; a test computes them again with Layerscope's engine.
+`training.csv` has the loss during training.
 """
 
 

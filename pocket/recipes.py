@@ -96,15 +96,15 @@ MODELS = {"gpt2": gpt2, "gpt_neox": gpt_neox, "llama": llama, "bert": bert}
 RECIPES = [
     Recipe(
         "pocket-gpt", "GPT-2's architecture: LayerNorm before attention and feed-forward, learned positions",
-        "gpt2", "bpe", 6e-3, 16384, kept=(0, 32, 512),
+        "gpt2", "bpe", 1e-3, 16384, kept=(0, 32, 512),
     ),
     Recipe(
         "pocket-pythia", "Pythia's architecture: rotary positions, attention and feed-forward in parallel",
-        "gpt_neox", "bpe", 6e-3, 16384, kept=(0, 8, 32, 128, 512, 2048, 8192),
+        "gpt_neox", "bpe", 1e-3, 16384, kept=(0, 8, 32, 128, 512, 2048, 8192),
     ),
     Recipe(
         "pocket-llama", "LLaMA's architecture: RMSNorm, rotary positions, gated feed-forward, no biases",
-        "llama", "bpe", 6e-3, 16384,
+        "llama", "bpe", 1e-3, 16384,
     ),
     # LayerNorm after the residual sum needs a long warm-up and a small learning rate: at 2e-3 it collapses.
     Recipe(
@@ -113,6 +113,6 @@ RECIPES = [
     ),
     Recipe(
         "pocket-char", "pocket-gpt over single bytes",
-        "gpt2", "bytes", 6e-3, 16384, positions=512, windows=128,
+        "gpt2", "bytes", 1e-3, 16384, positions=512, windows=128,
     ),
 ]

@@ -188,8 +188,12 @@ def learning_rate(recipe: Recipe, step: int) -> float:
 def save(model, folder: Path, device: str, limit: int | None) -> dict[str, float]:
     """Writes a checkpoint in f16 and measures what was written."""
     copy.deepcopy(model).half().save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    return evaluate.losses(folder, device, limit)
+    torch.set_float32_matmul_precision("highest")
+    losses = evaluate.losses(folder, device, limit)
+    torch.set_float32_matmul_precision("high")
+    return losses
 
 
 def link_last(folder: Path, last: int) -> None:
