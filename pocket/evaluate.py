@@ -57,7 +57,7 @@ def masked_nats(model, tokenizer: Tokenizer, encoded: list[list[int]]) -> tuple[
     mask = tokenizer.token_to_id("[MASK]")
     pairs = []
     for ids, line in zip(encoded, data.read_lines(data.MASK)):
-        chosen = {int(at) + 1 for at in line.split()}  # counted without [CLS]
+        chosen = {int(at) + 1 for at in line.split() if int(at) < len(ids) - 2}  # counted without [CLS], never [SEP]
         given = [mask if at in chosen else token for at, token in enumerate(ids)]
         wanted = [token if at in chosen else IGNORED for at, token in enumerate(ids)]
         pairs.append((given, wanted))
