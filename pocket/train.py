@@ -189,6 +189,8 @@ def save(model, folder: Path, device: str, limit: int | None) -> dict[str, float
     """Writes a checkpoint in f16 and measures what was written."""
     copy.deepcopy(model).half().save_pretrained(folder)
     (folder / "model.safetensors").chmod(0o644)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        link(folder / name, Path("..") / name)
     (folder / "generation_config.json").unlink(missing_ok=True)
     torch.set_float32_matmul_precision("highest")
     losses = evaluate.losses(folder, device, limit)
@@ -199,8 +201,12 @@ def save(model, folder: Path, device: str, limit: int | None) -> dict[str, float
 def link_last(folder: Path, last: int) -> None:
     """Makes the folder itself the last checkpoint, without a second copy of the weights."""
     for name in ("config.json", "model.safetensors"):
-        (folder / name).unlink(missing_ok=True)
-        (folder / name).symlink_to(Path(f"step{last}") / name)
+        link(folder / name, Path(f"step{last}") / name)
+
+
+def link(place: Path, target: Path) -> None:
+    place.unlink(missing_ok=True)
+    place.symlink_to(target)
 
 
 if __name__ == "__main__":
