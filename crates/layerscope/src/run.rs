@@ -29,7 +29,7 @@ use crate::text::bytes;
 use crate::work::{InputStamp, SavedPlan, Work, expect_same};
 
 /// Settings that may differ between a run and its continuation, or between shards of one run.
-const NOT_SEMANTIC: &[&str] = &["threads", "max-memory", "checkpoint-seconds", "shard", "batch-tokens", "frequency", "device"];
+const NOT_SEMANTIC: &[&str] = &["threads", "max-memory", "checkpoint-seconds", "shard", "batch-tokens", "device"];
 
 /// What happens while a run goes on, for whoever shows it.
 #[derive(Clone, Debug)]
@@ -247,7 +247,10 @@ impl Run<'_> {
         let estimate = Estimate::new(&model.spec, &sizes);
         let resumable: Fingerprint = self.fingerprint.clone().into_iter().chain(resume_only(plan)).collect();
         let saved = match work.saved_plan()? {
-            Some(saved) => saved,
+            Some(saved) => {
+                expect_room(&estimate, &saved.passes, plan)?;
+                saved
+            }
             None => {
                 let passes = estimate.passes(plan.max_memory)?;
                 check_disk(&plan.out, &estimate, &passes)?;
@@ -263,7 +266,11 @@ impl Run<'_> {
         for (pass, &count) in saved.passes.iter().enumerate() {
             let range = first..first + count;
             first += count;
-            if work.finished_pass(&resumable, pass)?.is_none() {
+            let finished = work.finished_pass(&resumable, pass, &mut |line| {
+                show(Event::Warning(line.clone()));
+                self.warnings.push(line);
+            })?;
+            if finished.is_none() {
                 let leg = Leg {
                     pass,
                     of: saved.passes.len(),
@@ -276,8 +283,7 @@ impl Run<'_> {
                 self.pass(&transformer, &leg, work, cancel, show)?;
             }
         }
-        let files: Result<Option<Vec<StateFile>>> = (0..saved.passes.len()).map(|pass| work.finished_pass(&resumable, pass)).collect();
-        let files = files?.ok_or_else(|| Error::damaged(&work.path(""), "a finished pass disappeared; start again with --overwrite"))?;
+        let files: Vec<StateFile> = (0..saved.passes.len()).map(|pass| work.open_pass(pass)).collect::<Result<_>>()?;
         let facts = Facts::new(plan, model, model_hash.to_owned(), points, &saved.massive, spool, chosen.names)?;
         write_states(store, self.fingerprint, &facts, &kept, &files)
     }
@@ -378,6 +384,20 @@ struct Leg<'a> {
     kept: &'a Kept,
     massive: &'a [Option<f64>],
     resumable: &'a Fingerprint,
+}
+
+/// Refuses to go on with passes that a smaller limit would not have allowed.
+fn expect_room(estimate: &Estimate, passes: &[usize], plan: &Plan) -> Result<()> {
+    let needed = estimate.total(passes.iter().copied().max().unwrap_or(0));
+    match plan.max_memory {
+        Some(limit) if needed > limit => Err(Error::Refused(format!(
+            "--max-memory {} is not enough: the run in {} was begun in passes of {}; give so much, or start again with --overwrite",
+            bytes(limit as usize),
+            plan.out.display(),
+            bytes(needed as usize)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn tell_estimate(estimate: &Estimate, passes: &[usize], spool: &Spool, show: &mut dyn FnMut(Event<'_>)) {

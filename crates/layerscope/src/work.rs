@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use layerscope_model::Point;
 use layerscope_stats::sketch::Tensors;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::facts::point_kind;
@@ -29,6 +29,18 @@ pub struct SavedPlan {
     pub massive: Vec<Option<f64>>,
     /// Points of each pass, counted among the measured ones.
     pub passes: Vec<usize>,
+}
+
+/// A plan as it lies on disk: one wrong digit of a threshold must not go unnoticed.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    checksum: u32,
+    plan: Value,
+}
+
+/// CRC-32 of a value as JSON.
+fn checksum(value: &Value) -> u32 {
+    crc32fast::hash(value.to_string().as_bytes())
 }
 
 /// How a file looked when it was read.
@@ -107,7 +119,10 @@ impl Work {
         let path = self.store.path("plan.json");
         match fs::read(&path) {
             Ok(bytes) => {
-                serde_json::from_slice(&bytes).map(Some).map_err(|_| Error::damaged(&path, "damaged plan; start again with --overwrite"))
+                let sealed: Option<Sealed> = serde_json::from_slice(&bytes).ok();
+                let plan = sealed.filter(|sealed| sealed.checksum == checksum(&sealed.plan)).map(|sealed| sealed.plan);
+                let plan = plan.and_then(|plan| serde_json::from_value(plan).ok());
+                plan.map(Some).ok_or_else(|| Error::damaged(&path, "damaged plan; start again with --overwrite"))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io(&path, error)),
@@ -116,7 +131,9 @@ impl Work {
 
     /// Saves the plan; from then on the run can be resumed.
     pub fn save_plan(&self, plan: &SavedPlan) -> Result<()> {
-        let text = serde_json::to_vec_pretty(plan).map_err(|error| Error::io(&self.store.path("plan.json"), error.into()))?;
+        let failed = |error: serde_json::Error| Error::io(&self.store.path("plan.json"), error.into());
+        let plan = serde_json::to_value(plan).map_err(failed)?;
+        let text = serde_json::to_vec_pretty(&Sealed { checksum: checksum(&plan), plan }).map_err(failed)?;
         self.store.put_atomic("plan.json", |out| out.write_all(&text))
     }
 
@@ -194,15 +211,24 @@ impl Work {
         Ok(())
     }
 
-    /// The finished states of a pass, if there are any.
-    pub fn finished_pass(&self, fingerprint: &Fingerprint, pass: usize) -> Result<Option<StateFile>> {
-        let path = self.store.path(&pass_name(pass));
-        if !path.exists() {
+    /// The finished states of a pass, if there are any and they are whole. `warn` hears of damaged ones.
+    pub fn finished_pass(&self, fingerprint: &Fingerprint, pass: usize, warn: &mut dyn FnMut(String)) -> Result<Option<StateFile>> {
+        if !self.store.path(&pass_name(pass)).exists() {
             return Ok(None);
         }
-        let file = StateFile::open(&path)?;
-        file.expect(fingerprint)?;
-        Ok(Some(file))
+        match self.open_pass(pass).and_then(|file| file.verify().map(|()| file)) {
+            Ok(file) => file.expect(fingerprint).map(|()| Some(file)),
+            Err(error @ Error::Damaged { .. }) => {
+                warn(format!("{error}; measuring its layers again"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The states of a pass that was finished.
+    pub fn open_pass(&self, pass: usize) -> Result<StateFile> {
+        StateFile::open(&self.store.path(&pass_name(pass)))
     }
 
     /// Removes the whole folder.

@@ -154,7 +154,11 @@ fn literal(folder: &Path, documents: &[Document], grouping: &str, include_specia
         }
         for (first, mut window) in windows {
             let special = |raw: &str, id: u32| {
-                let name = if matches!(grouping, "token" | "surface" | "word") { raw } else { column };
+                let name = match grouping {
+                    "token" | "surface" | "word" => raw,
+                    "none" => "all",
+                    _ => column,
+                };
                 Item { group: include_specials.then(|| name.to_owned()), ids: vec![id] }
             };
             window.insert(0, special("[CLS]", 2));

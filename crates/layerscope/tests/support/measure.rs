@@ -72,7 +72,7 @@ pub fn wide_model(name: &str, layers: usize, width: usize, scale: f64) -> PathBu
     let folder = empty_folder(name);
     let config = std::fs::read_to_string(root().join("fixtures/bert/base/config.json")).expect("a fixture");
     let mut config: Value = serde_json::from_str(&config).expect("JSON");
-    for (key, value) in [("hidden_size", width), ("intermediate_size", 4 * width), ("num_hidden_layers", layers)] {
+    for (key, value) in [("hidden_size", width), ("intermediate_size", width), ("num_hidden_layers", layers)] {
         config[key] = value.into();
     }
     std::fs::write(folder.join("config.json"), config.to_string()).expect("written");
@@ -95,8 +95,8 @@ pub fn wide_model(name: &str, layers: usize, width: usize, scale: f64) -> PathBu
             ("attention.self.key", width, width),
             ("attention.self.value", width, width),
             ("attention.output.dense", width, width),
-            ("intermediate.dense", 4 * width, width),
-            ("output.dense", width, 4 * width),
+            ("intermediate.dense", width, width),
+            ("output.dense", width, width),
         ];
         for (part, out, of) in parts {
             add(format!("encoder.layer.{layer}.{part}.weight"), &[out, of]);
