@@ -2,8 +2,8 @@
 
 use std::collections::BinaryHeap;
 
+use layerscope_corpus::DocumentId;
 use layerscope_corpus::hash::hash64;
-use layerscope_corpus::{BatchPlan, DocumentId, Spool};
 use layerscope_stats::NOT_COUNTED;
 use layerscope_stats::sketch::{HashSample, SampleKey, TokenSamples, sample_hash};
 
@@ -63,15 +63,15 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Reads the spool's groups once and finds which states will be kept.
-    pub fn choose(settings: &KeepSettings, spool: &Spool, plan: &BatchPlan) -> Result<Kept> {
+    /// Looks at all items once, without their states, and finds which states will be kept.
+    pub fn choose(settings: &KeepSettings, batches: impl IntoIterator<Item = Result<Items>>) -> Result<Kept> {
         let capacity = |class: usize| if class == 0 { settings.sample } else { settings.per_group };
         let mut class_of: Vec<(u32, usize)> = settings.chosen.iter().enumerate().map(|(c, &group)| (group, c + 1)).collect();
         class_of.sort_unstable();
         let mut kept = Kept { classes: Vec::new(), seed: settings.seed, class_of };
         let mut heaps: Vec<BinaryHeap<KeptKey>> = vec![BinaryHeap::new(); settings.chosen.len() + 1];
-        for index in 0..plan.len() {
-            let items = Items::new(spool.batch(plan, index)?);
+        for items in batches {
+            let items = items?;
             for (key, classes) in kept.candidates(&items) {
                 for class in classes {
                     let (heap, capacity) = (&mut heaps[class], capacity(class));

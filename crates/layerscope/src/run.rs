@@ -233,7 +233,7 @@ impl Run<'_> {
             chosen: chosen.groups,
             per_group: plan.token_states,
         };
-        let kept = Kept::choose(&keep, spool, &batches)?;
+        let kept = Kept::choose(&keep, (0..batches.len()).map(|index| Ok(Items::new(spool.batch(&batches, index)?))))?;
         let transformer = model.load(Cpu::new())?;
         system::release_freed();
         let sizes = Sizes {
