@@ -1,5 +1,6 @@
 //! What a run knows beside its numbers: stored with the state, so that tables can be made from it alone.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::ops::RangeInclusive;
@@ -16,6 +17,9 @@ use crate::error::{Error, Result};
 use crate::inspect::Inspection;
 use crate::plan::Plan;
 use crate::settings::Settings;
+
+/// Why records are skipped in every shard alike.
+pub(crate) const BAD: &str = "not readable";
 
 /// Everything but the sketches.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -118,8 +122,8 @@ pub struct CorpusFacts {
     pub tokens: u64,
     /// States counted.
     pub states: u64,
-    /// Documents left out because they could not be used.
-    pub skipped: u64,
+    /// Documents left out because they could not be used, by reason: `not readable` of the whole corpus, the others of this shard.
+    pub skipped: BTreeMap<String, u64>,
     /// Words a document, and how many documents have so many.
     pub sentence_words: Vec<(u64, u64)>,
 }
@@ -228,7 +232,11 @@ impl CorpusFacts {
             sequences: counters.sequences,
             tokens: counters.tokens,
             states: counters.counted,
-            skipped: counters.skipped(),
+            skipped: [(BAD, counters.bad), ("refused by the tokenizer", counters.untokenized), ("without tokens", counters.without_tokens)]
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(reason, count)| (reason.to_owned(), count))
+                .collect(),
             sentence_words: spool.sentence_lengths().iter().map(|(&words, &count)| (words, count)).collect(),
         }
     }

@@ -158,9 +158,7 @@ fn manifest(facts: &Facts, tables: &Tables, wall_seconds: f64, warnings: &[Strin
     if tables.excluded > 0 {
         warnings.push(format!("{} states were not finite and were left out", tables.excluded));
     }
-    if facts.corpus.skipped > 0 {
-        warnings.push(format!("{} bad documents were skipped", facts.corpus.skipped));
-    }
+    warnings.extend(facts.corpus.skipped.iter().map(|(reason, count)| format!("{count} documents were left out: {reason}")));
     let points: Vec<Value> = facts.points.iter().map(|point| json!({ "layer": point.layer, "point": point.point })).collect();
     let states = facts.corpus.states * facts.points.len() as u64;
     json!({

@@ -8,7 +8,7 @@ use layerscope_stats::sketch::PointSketch;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::facts::{Facts, GroupFacts, PointFacts};
+use crate::facts::{BAD, Facts, GroupFacts, PointFacts};
 use crate::finish::{MANIFEST, STATE, StoredRun, write_run, write_states};
 use crate::kept::{Kept, KeptKey};
 use crate::point_state::PointState;
@@ -101,6 +101,9 @@ impl Merged {
         facts.corpus.sequences = sum(|facts| facts.corpus.sequences);
         facts.corpus.tokens = sum(|facts| facts.corpus.tokens);
         facts.corpus.states = sum(|facts| facts.corpus.states);
+        for (reason, count) in shards[1..].iter().flat_map(|shard| &shard.facts.corpus.skipped).filter(|(reason, _)| *reason != BAD) {
+            *facts.corpus.skipped.entry(reason.clone()).or_default() += count;
+        }
         let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
         shards
             .iter()

@@ -347,7 +347,7 @@ impl Run<'_> {
                 true => Ok(Some(Items::new(spool.batch(leg.batches, index)?))),
                 false => Ok(None),
             };
-            next = collector.run(transformer, next, workers, &batch, &mut pause)?;
+            next = collector.run(transformer, next, workers, &batch, &mut pause).map_err(|error| located(error, spool))?;
             if next < leg.batches.len() {
                 collector.with_states(|states| work.save(leg.resumable, blocks, leg.pass, next, states))?;
             }
@@ -411,6 +411,15 @@ fn tell_estimate(estimate: &Estimate, passes: &[usize], spool: &Spool, show: &mu
         crate::text::grouped(spool.groups().len()),
         bytes(estimate.total(largest) as usize),
     )));
+}
+
+/// Names the file and the line of a document whose states are not finite.
+fn located(error: Error, spool: &Spool) -> Error {
+    let Error::NotFinite { at, document, position } = error else { return error };
+    let input = spool.inputs().get(document.file as usize).cloned().unwrap_or_default();
+    let unit = if input.contains(".parquet") { "row" } else { "line" };
+    let problem = format!("the states of its token {position} are not finite at {at}; leave such states out with --on-error skip");
+    layerscope_corpus::Error::Record { input, place: format!("{unit} {}", document.record + 1), problem }.into()
 }
 
 /// Documents and tokens in the batches before this one.
