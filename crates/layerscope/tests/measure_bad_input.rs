@@ -8,7 +8,7 @@ use layerscope_report::{Column, Table};
 use support::measure::{corpus, manifest, measure, measured, model, number, sentences, table, text};
 use support::{Outcome, empty_folder};
 
-const FLAGS: &str = "--quiet --threads 2 --frequency 1:1000 --measures norm,cosine --tokens none";
+const FLAGS: &str = "--quiet --frequency 1:1000 --measures norm,cosine --tokens none";
 
 /// The program's one line, less its name.
 #[track_caller]
