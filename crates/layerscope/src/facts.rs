@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use layerscope_corpus::{Group, Grouping, Spool};
 use layerscope_model::{Model, Point};
@@ -48,6 +48,8 @@ pub struct Facts {
     pub sample_states: usize,
     /// This worker's part, index and count.
     pub shard: (u32, u32),
+    /// Time it took to make the state, over all interruptions and shards.
+    pub seconds: f64,
 }
 
 /// A model in a few words: table 1.
@@ -174,6 +176,7 @@ impl Facts {
             token_states: plan.token_states,
             sample_states: plan.sample_states,
             shard: (plan.corpus.shard.index, plan.corpus.shard.count),
+            seconds: 0.0,
         })
     }
 
@@ -262,12 +265,22 @@ pub fn settings_json(settings: &Settings) -> Map<String, Value> {
 pub fn model_fingerprint(model: &Model) -> Result<String> {
     let mut files = vec![model.folder.join("config.json")];
     files.extend(model.checkpoint.files().map(Path::to_path_buf));
+    sha256(&files)
+}
+
+/// SHA-256 over the files that decide how text is cut into tokens.
+pub fn tokenizer_fingerprint(folder: &Path) -> Result<String> {
+    let names = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"];
+    sha256(&names.map(|name| folder.join(name)).into_iter().filter(|path| path.is_file()).collect::<Vec<_>>())
+}
+
+fn sha256(files: &[PathBuf]) -> Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     for path in files {
-        let mut file = File::open(&path).map_err(|source| Error::io(&path, source))?;
+        let mut file = File::open(path).map_err(|source| Error::io(path, source))?;
         loop {
-            match file.read(&mut buffer).map_err(|source| Error::io(&path, source))? {
+            match file.read(&mut buffer).map_err(|source| Error::io(path, source))? {
                 0 => break,
                 count => hasher.update(&buffer[..count]),
             }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::time::Instant;
 
 use layerscope_report::{Cell, Table, export};
 use layerscope_stats::sketch::{Tensor, Tensors, Values};
@@ -129,13 +130,14 @@ impl StoredRun {
 }
 
 /// Makes the tables of the state in a folder, and the manifest. Can be done again at any time.
-pub fn write_run(store: &Store, wall_seconds: f64, warnings: &[String]) -> Result<Value> {
+pub fn write_run(store: &Store, warnings: &[String]) -> Result<Value> {
+    let start = Instant::now();
     let run = StoredRun::open(&store.path(""))?;
     let tables = run.tables_of_run()?;
     for (name, table) in [("layers", &tables.layers), ("groups", &tables.groups), ("components", &tables.components)] {
         put_table(store, &format!("{name}.parquet"), table)?;
     }
-    let manifest = manifest(&run.facts, &tables, wall_seconds, warnings);
+    let manifest = manifest(&run.facts, &tables, run.facts.seconds + start.elapsed().as_secs_f64(), warnings);
     let text = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::io(&store.path(MANIFEST), error.into()))?;
     store.put_atomic(MANIFEST, |out| out.write_all(&text))?;
     Ok(manifest)

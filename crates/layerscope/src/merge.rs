@@ -20,15 +20,20 @@ use crate::work::Work;
 pub fn merge(folders: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn FnMut(&PointFacts)) -> Result<Value> {
     let start = Instant::now();
     let shards = open_shards(folders)?;
+    if let Some(shard) =
+        folders.iter().find(|folder| folder.canonicalize().is_ok_and(|folder| out.canonicalize().is_ok_and(|out| out == folder)))
+    {
+        return Err(Error::Refused(format!("{} is one of the shards; choose another --out", shard.display())));
+    }
     let store = Store::create(out)?;
     if store.path(STATE).exists() && !overwrite {
         return Err(Error::Refused(format!("{} holds a run already; choose another --out, or give --overwrite", out.display())));
     }
-    [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
     let work = Work::open(out)?;
+    [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
     work.clear()?;
     let scratch = Store::create(&work.path(""))?;
-    let merged = Merged::of(&shards)?;
+    let mut merged = Merged::of(&shards)?;
     let fingerprint = &shards[0].state.about().fingerprint;
     let mut parts = Vec::with_capacity(merged.facts.points.len());
     for point in &merged.facts.points {
@@ -40,8 +45,9 @@ pub fn merge(folders: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn Fn
         write_state(&scratch, &name, &About { fingerprint: fingerprint.clone(), details: Value::Null }, &tensors)?;
         parts.push(StateFile::open(&scratch.path(&name))?);
     }
+    merged.facts.seconds += start.elapsed().as_secs_f64();
     write_states(&store, fingerprint, &merged.facts, &merged.kept, &parts)?;
-    let manifest = write_run(&store, start.elapsed().as_secs_f64(), &[])?;
+    let manifest = write_run(&store, &[])?;
     work.remove()?;
     Ok(manifest)
 }
@@ -113,6 +119,7 @@ impl Merged {
         facts.settings.insert("shard".to_owned(), json!({ "value": null, "from": format!("merge of {}", shards.len()) }));
         facts.command = std::env::args().collect();
         facts.shard = (0, 1);
+        facts.seconds = shards.iter().map(|shard| shard.facts.seconds).sum();
         drop(number);
         facts.groups = groups;
         Ok(Merged { facts, names, kept, sources })

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::time::Instant;
 
 use layerscope_compute::Cpu;
 use layerscope_corpus::{BatchPlan, Shard, Spool, Tokenizer, write_spool};
@@ -14,7 +13,7 @@ use crate::choose::chosen_groups;
 use crate::collect::{Collector, Workers};
 use crate::error::{Error, Result};
 use crate::estimate::{Estimate, Sizes, check_disk};
-use crate::facts::{Facts, model_fingerprint};
+use crate::facts::{Facts, model_fingerprint, tokenizer_fingerprint};
 use crate::finish::{MANIFEST, STATE, StoredRun, write_run, write_states};
 use crate::items::Items;
 use crate::kept::{KeepSettings, Kept};
@@ -61,10 +60,10 @@ pub enum Event<'a> {
 
 /// Carries out a plan: text, spool, model, sketches, tables. Returns the manifest.
 pub fn measure(mut plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut dyn FnMut(Event<'_>)) -> Result<Value> {
-    let start = Instant::now();
     tell_choices(&plan, show);
     let model = Model::open(folder)?;
     plan.complete(&model.spec)?;
+    plan.tokenizer = tokenizer_fingerprint(folder)?;
     let points = plan.points(&model)?;
     let store = Store::create(&plan.out)?;
     let mut work = Work::open(&plan.out)?;
@@ -88,7 +87,7 @@ pub fn measure(mut plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut d
         run.collect(&model_hash, &store, &mut work, cancel, show)?;
         warnings = run.warnings;
     }
-    let manifest = write_run(&store, start.elapsed().as_secs_f64(), &warnings)?;
+    let manifest = write_run(&store, &warnings)?;
     if !plan.keep_work {
         work.remove()?;
     }
@@ -123,6 +122,7 @@ fn settings_fingerprint(plan: &Plan, model: &str) -> Fingerprint {
     let mut fingerprint: Fingerprint = semantic.map(|(name, setting)| (format!("--{name}"), json!(setting.value))).collect();
     fingerprint.insert("--window".to_owned(), plan.corpus.window.into());
     fingerprint.insert("model".to_owned(), model.into());
+    fingerprint.insert("tokenizer".to_owned(), plan.tokenizer.clone().into());
     fingerprint
 }
 
@@ -284,7 +284,8 @@ impl Run<'_> {
             }
         }
         let files: Vec<StateFile> = (0..saved.passes.len()).map(|pass| work.open_pass(pass)).collect::<Result<_>>()?;
-        let facts = Facts::new(plan, model, model_hash.to_owned(), points, &saved.massive, spool, chosen.names)?;
+        let mut facts = Facts::new(plan, model, model_hash.to_owned(), points, &saved.massive, spool, chosen.names)?;
+        facts.seconds = work.seconds();
         write_states(store, self.fingerprint, &facts, &kept, &files)
     }
 
@@ -348,9 +349,10 @@ impl Run<'_> {
                 false => Ok(None),
             };
             next = collector.run(transformer, next, workers, &batch, &mut pause).map_err(|error| located(error, spool))?;
-            if next < leg.batches.len() {
-                collector.with_states(|states| work.save(leg.resumable, blocks, leg.pass, next, states))?;
+            if next == leg.batches.len() {
+                break; // whoever asked to stop is heard in the next pass; the end of this one is worth more than a checkpoint
             }
+            collector.with_states(|states| work.save(leg.resumable, blocks, leg.pass, next, states))?;
             if cancel.is_cancelled() {
                 let line = format!(
                     "interrupted after batch {next} of {}: everything up to it is saved; the same command goes on",

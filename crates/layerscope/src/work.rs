@@ -71,6 +71,9 @@ pub struct Work {
     turn: usize,
     saved: Instant,
     saving: Duration,
+    begun: Instant,
+    /// Seconds that earlier processes spent on what they saved.
+    before: f64,
 }
 
 /// A checkpoint that was found.
@@ -88,7 +91,9 @@ impl Work {
         let path = store.path("lock");
         let lock = File::create(&path).map_err(|source| Error::io(&path, source))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Work { store, _lock: lock, turn: 0, saved: Instant::now(), saving: Duration::ZERO }),
+            Ok(()) => {
+                Ok(Work { store, _lock: lock, turn: 0, saved: Instant::now(), saving: Duration::ZERO, begun: Instant::now(), before: 0.0 })
+            }
             Err(TryLockError::WouldBlock) => Err(Error::Refused(format!(
                 "{}: another process measures into this folder; wait for it, or choose another --out",
                 out.display()
@@ -137,6 +142,11 @@ impl Work {
         self.store.put_atomic("plan.json", |out| out.write_all(&text))
     }
 
+    /// Time spent so far, over all interruptions.
+    pub fn seconds(&self) -> f64 {
+        self.before + self.begun.elapsed().as_secs_f64()
+    }
+
     /// Whether it is time to save again: every `interval`, stretched so that saving stays a small part of the time.
     pub fn is_due(&self, interval: Duration) -> bool {
         self.saved.elapsed() >= interval.max(self.saving.div_f64(SAVING_SHARE))
@@ -152,7 +162,7 @@ impl Work {
         states: &[(Point, &PointState)],
     ) -> Result<()> {
         let start = Instant::now();
-        let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass, "next": next }) };
+        let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass, "next": next, "seconds": self.seconds() }) };
         write_state(&self.store, &checkpoint_name(self.turn), &about, &all_tensors(blocks, states))?;
         self.turn = 1 - self.turn;
         (self.saved, self.saving) = (Instant::now(), start.elapsed());
@@ -192,6 +202,7 @@ impl Work {
         while let Some((next, turn, file)) = found.pop() {
             match read_points(&file, blocks, points) {
                 Ok(states) => {
+                    self.before = self.before.max(seconds(&file));
                     self.turn = 1 - turn;
                     return Ok(Some(Restored { next, states }));
                 }
@@ -203,7 +214,7 @@ impl Work {
 
     /// Saves the finished states of a pass.
     pub fn finish_pass(&self, fingerprint: &Fingerprint, blocks: usize, pass: usize, states: &[(Point, &PointState)]) -> Result<()> {
-        let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass }) };
+        let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass, "seconds": self.seconds() }) };
         write_state(&self.store, &pass_name(pass), &about, &all_tensors(blocks, states))?;
         for turn in 0..2 {
             let _ = fs::remove_file(self.store.path(&checkpoint_name(turn)));
@@ -212,12 +223,16 @@ impl Work {
     }
 
     /// The finished states of a pass, if there are any and they are whole. `warn` hears of damaged ones.
-    pub fn finished_pass(&self, fingerprint: &Fingerprint, pass: usize, warn: &mut dyn FnMut(String)) -> Result<Option<StateFile>> {
+    pub fn finished_pass(&mut self, fingerprint: &Fingerprint, pass: usize, warn: &mut dyn FnMut(String)) -> Result<Option<StateFile>> {
         if !self.store.path(&pass_name(pass)).exists() {
             return Ok(None);
         }
         match self.open_pass(pass).and_then(|file| file.verify().map(|()| file)) {
-            Ok(file) => file.expect(fingerprint).map(|()| Some(file)),
+            Ok(file) => {
+                file.expect(fingerprint)?;
+                self.before = self.before.max(seconds(&file));
+                Ok(Some(file))
+            }
             Err(error @ Error::Damaged { .. }) => {
                 warn(format!("{error}; measuring its layers again"));
                 Ok(None)
@@ -246,6 +261,11 @@ pub fn expect_same(out: &Path, there: &Fingerprint, here: &Fingerprint) -> Resul
     }
     let advice = "give the same flags, choose another --out, or start again with --overwrite";
     Err(Error::Mismatch(format!("{} holds another run: {differences}; {advice}", out.display())))
+}
+
+/// Time that was spent until a file was written.
+fn seconds(file: &StateFile) -> f64 {
+    file.about().details["seconds"].as_f64().unwrap_or(0.0)
 }
 
 fn checkpoint_name(turn: usize) -> String {

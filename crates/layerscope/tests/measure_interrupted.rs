@@ -159,7 +159,11 @@ fn asked_to_stop() {
         let flags = case.flags.replace("--quiet", "").replace("--checkpoint-seconds 0.2", "--checkpoint-seconds 1000");
         let mut child = start(&command(&case.model, &case.corpus, &out, &flags));
         wait_for(&mut child, || out.join(".work/plan.json").exists());
+        let begin = Instant::now();
+        std::thread::sleep(Duration::from_millis(100));
         signal(&child, number);
+        // Batches are short: what passes between the request and the end is mostly work that is saved.
+        let leg = begin.elapsed().as_secs_f64();
         let outcome = end(child);
         assert_eq!(outcome.status, 6, "{name}: {}", outcome.stderr);
         let lines: Vec<&str> = outcome.stderr.lines().collect();
@@ -169,7 +173,27 @@ fn asked_to_stop() {
         assert_eq!(checkpoints(&out).len(), 1, "it was saved");
         assert!(outcome.stdout.is_empty() && !out.join("manifest.json").exists());
         case.resumed(&out);
+        let found = manifest(&out);
+        let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+        let (states, points) = (number(&found["corpus"]["states"]), found["points"].as_array().expect("points").len() as f64);
+        assert!(number(&found["wall_seconds"]) >= leg, "the time before the interruption counts");
+        assert!((number(&found["states_per_second"]) * number(&found["wall_seconds"]) / (states * points) - 1.0).abs() < 1e-9);
     }
+}
+
+#[test]
+fn asked_to_stop_in_the_last_batch() {
+    let mut case = Case::shared("last-batch");
+    case.flags = case.flags.replace("--batch-tokens 128", "--batch-tokens 1000000");
+    case.whole = case.folder.join("whole");
+    measured(&case.model, &case.corpus, &case.whole, &case.flags);
+    let out = case.folder.join("out");
+    let mut child = case.start(&out);
+    wait_for(&mut child, || out.join(".work/plan.json").exists());
+    signal(&child, libc::SIGTERM);
+    let outcome = end(child);
+    assert_eq!(outcome.status, 0, "the batch under way was the last one: {}", outcome.stderr);
+    case.same(&out);
 }
 
 #[test]
@@ -330,6 +354,15 @@ fn other_settings_are_refused_and_said() {
     let outcome = measure(&case.model, &case.corpus, &out, &batches);
     assert_eq!(outcome.status, 5);
     assert!(outcome.stderr.contains("--batch-tokens is 128 there and 64 here"), "{}", outcome.stderr);
+    let tokenizer = std::fs::read(case.model.join("tokenizer.json")).expect("a tokenizer");
+    let changed = empty_folder("settings-other-tokenizer");
+    for name in ["config.json", "model.safetensors"] {
+        std::fs::copy(case.model.join(name), changed.join(name)).expect("copied");
+    }
+    std::fs::write(changed.join("tokenizer.json"), [&tokenizer[..], b" "].concat()).expect("written");
+    let outcome = measure(&changed, &case.corpus, &out, &case.flags);
+    assert_eq!(outcome.status, 5);
+    assert!(outcome.stderr.contains("tokenizer is "), "{}", outcome.stderr);
     let other = model("bert/base", "settings-other-model");
     let outcome = measure(&other, &case.corpus, &out, &case.flags);
     assert_eq!(outcome.status, 5);

@@ -236,6 +236,10 @@ fn merge_refuses_duplicates_gaps_and_strangers() {
     refused(&[zero.clone(), one.clone(), stranger], &["one of 3 shards there and one of 4 here"]);
     refused(&[zero.clone(), one.clone(), folder.join("nowhere")], &["nowhere: no finished run here"]);
 
+    let own = merge(&parts, &zero, "--overwrite");
+    assert_eq!(own.status, 5);
+    assert!(own.stderr.contains("is one of the shards") && zero.join("manifest.json").exists(), "{}", own.stderr);
+
     let outcome = merge(&[two.clone(), zero.clone(), one.clone()], &out, "");
     assert_eq!(outcome.status, 0, "any order: {}", outcome.stderr);
     let before = std::fs::read(out.join("layers.parquet")).expect("a table");
@@ -244,6 +248,26 @@ fn merge_refuses_duplicates_gaps_and_strangers() {
     assert!(again.stderr.contains("holds a run already") && again.stderr.contains("--overwrite"), "{}", again.stderr);
     assert_eq!(merge(&[zero, one, two], &out, "--overwrite").status, 0);
     assert!(before == std::fs::read(out.join("layers.parquet")).expect("a table"), "the order of the folders does not matter");
+}
+
+#[test]
+fn chosen_layers_have_the_values_of_all_layers() {
+    let folder = empty_folder("split-layers");
+    let path = corpus("split-layers-text", &sentences(100, 26));
+    let checkpoint = model("gpt2/causal-lm", "split-layers-model");
+    let (all, some) = (folder.join("all"), folder.join("some"));
+    measured(&checkpoint, &path, &all, FLAGS);
+    measured(&checkpoint, &path, &some, &format!("{FLAGS} --layers 0,2"));
+    for name in ["layers", "groups", "components"] {
+        let (all, some) = (table(&all, name), table(&some, name));
+        let rows: Vec<usize> = (0..all.rows()).filter(|&row| [Some(0.0), Some(2.0)].contains(&number(&all, "layer", row))).collect();
+        assert_eq!(rows.len(), some.rows());
+        for (ours, theirs) in (0..some.rows()).zip(rows) {
+            assert!(some.row(ours).eq(all.row(theirs)), "{name}: row {ours}");
+        }
+    }
+    let outcome = measure(&checkpoint, &path, &folder.join("none"), &format!("{FLAGS} --layers 9"));
+    assert_eq!((outcome.status, outcome.stderr.lines().count()), (2, 1), "{}", outcome.stderr);
 }
 
 /// The printed estimate in bytes, and the number of passes.

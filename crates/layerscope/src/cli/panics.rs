@@ -21,7 +21,9 @@ pub(super) fn caught(command: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 fn remember(panic: &PanicHookInfo<'_>) {
-    let what = panic.payload_as_str().unwrap_or("a panic without words");
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let what = text.unwrap_or("a panic without words");
     if what != SECOND_HAND {
         let place = panic.location().map_or(String::new(), |place| format!(" ({}:{})", place.file(), place.line()));
         let line: Vec<&str> = what.split_whitespace().collect();
