@@ -127,7 +127,7 @@ fn killed_at_twenty_random_moments() {
             let before = checkpoints(&out);
             let mut child = case.start(&out);
             if leg < 5 && kills < 20 {
-                if draw % 4 != 0 {
+                if !draw.is_multiple_of(4) {
                     wait_for(&mut child, || checkpoints(&out) != before);
                 }
                 std::thread::sleep(Duration::from_millis(draw / 4 % 200));
