@@ -46,6 +46,10 @@ pub struct Facts {
     pub token_states: usize,
     /// Size of the hash sample.
     pub sample_states: usize,
+    /// Families of measures.
+    pub families: Vec<String>,
+    /// Numbers of clusters.
+    pub clusters: Vec<usize>,
     /// This worker's part, index and count.
     pub shard: (u32, u32),
     /// Time it took to make the state, over all interruptions and shards.
@@ -175,6 +179,8 @@ impl Facts {
             chosen,
             token_states: plan.token_states,
             sample_states: plan.sample_states,
+            families: plan.families.iter().map(|family| family.name().to_owned()).collect(),
+            clusters: plan.clusters.clone(),
             shard: (plan.corpus.shard.index, plan.corpus.shard.count),
             seconds: 0.0,
         })
@@ -235,7 +241,7 @@ impl CorpusFacts {
             sequences: counters.sequences,
             tokens: counters.tokens,
             states: counters.counted,
-            skipped: [(BAD, counters.bad), ("refused by the tokenizer", counters.untokenized), ("without tokens", counters.without_tokens)]
+            skipped: [(BAD, counters.bad), ("refused by the tokenizer", counters.untokenized), ("without words", counters.without_tokens)]
                 .into_iter()
                 .filter(|(_, count)| *count > 0)
                 .map(|(reason, count)| (reason.to_owned(), count))

@@ -5,18 +5,18 @@ use std::path::Path;
 use std::time::Instant;
 
 use layerscope_report::{Cell, Table, export};
-use layerscope_stats::sketch::{Tensor, Tensors, Values};
+use layerscope_stats::sketch::{HashSample, Lenses, Sketch, Tensor, Tensors, TokenSamples, Values};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::facts::Facts;
+use crate::facts::{Facts, PointFacts};
 use crate::items::ItemId;
 use crate::kept::{Kept, KeptKey};
 use crate::point_state::PointState;
 use crate::state::{About, Fingerprint, StateFile, join_states, write_state};
 use crate::store::Store;
 use crate::system;
-use crate::tables::{Tables, tables};
+use crate::tables::{PointSource, Tables, norm_tables, tables};
 
 /// Everything needed to merge or to recompute the tables.
 pub const STATE: &str = "state.safetensors";
@@ -123,21 +123,70 @@ impl StoredRun {
         Ok(Kept::from_classes(classes))
     }
 
-    /// The tables, computed from the state.
-    pub fn tables_of_run(&self) -> Result<Tables> {
-        tables(&self.facts, |point| self.point(&point.name()))
+    /// All tables, computed from the state.
+    pub fn tables(&self, threads: usize, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
+        tables(&self.facts, &StoredPoints::new(self)?, threads, show)
+    }
+
+    /// The tables of norms and cosines alone.
+    pub fn norm_tables(&self) -> Result<Tables> {
+        norm_tables(&self.facts, &StoredPoints::new(self)?)
     }
 }
 
+/// The points of a stored run.
+struct StoredPoints<'a> {
+    run: &'a StoredRun,
+    kept: Kept,
+    /// Numbers of the chosen groups.
+    chosen: Vec<u32>,
+}
+
+impl<'a> StoredPoints<'a> {
+    fn new(run: &'a StoredRun) -> Result<StoredPoints<'a>> {
+        let number = |raw: &String| run.facts.groups.iter().position(|group| group.raw == *raw).map_or(u32::MAX, |at| at as u32);
+        Ok(StoredPoints { run, kept: run.kept()?, chosen: run.facts.chosen.iter().map(number).collect() })
+    }
+}
+
+impl PointSource for StoredPoints<'_> {
+    fn state(&self, point: &PointFacts) -> Result<PointState> {
+        self.run.point(&point.name())
+    }
+
+    fn lenses(&self, point: &PointFacts) -> Result<Lenses> {
+        Ok(Lenses::from_tensors(&mut self.run.state.read(&format!("{}.lenses", point.name()))?)?)
+    }
+
+    fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)> {
+        let (states, dim) = (self.run.kept_states(&point.name())?, self.run.facts.model.width);
+        Ok((self.kept.sample(&states, dim)?, self.kept.tokens(&states, dim, self.run.facts.token_states, &self.chosen)?))
+    }
+}
+
+/// What the manifest says of the way a run ended.
+pub struct Ending {
+    /// Threads for what is computed at the end.
+    pub threads: usize,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
 /// Makes the tables of the state in a folder, and the manifest. Can be done again at any time.
-pub fn write_run(store: &Store, warnings: &[String]) -> Result<Value> {
+pub fn write_run(store: &Store, ending: &Ending, show: &mut dyn FnMut(usize, usize)) -> Result<Value> {
     let start = Instant::now();
     let run = StoredRun::open(&store.path(""))?;
-    let tables = run.tables_of_run()?;
+    let tables = run.tables(ending.threads, show)?;
     for (name, table) in [("layers", &tables.layers), ("groups", &tables.groups), ("components", &tables.components)] {
         put_table(store, &format!("{name}.parquet"), table)?;
     }
-    let manifest = manifest(&run.facts, &tables, run.facts.seconds + start.elapsed().as_secs_f64(), warnings);
+    for (name, table) in [("spectra", &tables.spectra), ("tokens", &tables.tokens)] {
+        match table {
+            Some(table) => put_table(store, &format!("{name}.parquet"), table)?,
+            None => store.remove(&format!("{name}.parquet"))?,
+        }
+    }
+    let manifest = manifest(&run.facts, &tables, run.facts.seconds + start.elapsed().as_secs_f64(), &ending.warnings);
     let text = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::io(&store.path(MANIFEST), error.into()))?;
     store.put_atomic(MANIFEST, |out| out.write_all(&text))?;
     Ok(manifest)
@@ -189,6 +238,7 @@ fn manifest(facts: &Facts, tables: &Tables, wall_seconds: f64, warnings: &[Strin
         "states_per_second": if wall_seconds > 0.0 { states as f64 / wall_seconds } else { 0.0 },
         "peak_memory_bytes": system::peak(),
         "identities": identities,
+        "notes": tables.notes,
         "warnings": warnings,
     })
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use layerscope_stats::sketch::PointSketch;
+use layerscope_stats::sketch::{PointSketch, Sketch};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::facts::{BAD, Facts, GroupFacts, PointFacts};
-use crate::finish::{MANIFEST, STATE, StoredRun, write_run, write_states};
+use crate::finish::{Ending, MANIFEST, STATE, StoredRun, write_run, write_states};
 use crate::kept::{Kept, KeptKey};
 use crate::point_state::PointState;
 use crate::state::{About, StateFile, differences, write_state};
@@ -47,7 +47,8 @@ pub fn merge(folders: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn Fn
     }
     merged.facts.seconds += start.elapsed().as_secs_f64();
     write_states(&store, fingerprint, &merged.facts, &merged.kept, &parts)?;
-    let manifest = write_run(&store, &[])?;
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let manifest = write_run(&store, &Ending { threads, warnings: Vec::new() }, &mut |_, _| {})?;
     work.remove()?;
     Ok(manifest)
 }
@@ -128,18 +129,25 @@ impl Merged {
     /// All shards' states of one point.
     fn point(&self, shards: &[StoredRun], point: &PointFacts) -> Result<PointState> {
         let dim = self.facts.model.width;
-        let mut merged = PointState::new(self.facts.groups.len(), dim, self.kept.len(), point.massive);
+        let mut merged: Option<PointState> = None;
         for (number, (shard, names)) in shards.iter().zip(&self.names).enumerate() {
-            let state = shard.point(&point.name())?;
-            merged.moments.merge_renamed(&state.moments, names)?;
-            merged.excluded += state.excluded;
-            drop::<PointSketch>(state.moments);
+            let PointState { moments, lenses, excluded, .. } = shard.point(&point.name())?;
+            let merged = merged.get_or_insert_with(|| PointState {
+                moments: PointSketch::new(self.facts.groups.len(), dim, point.massive),
+                lenses: lenses.emptied(),
+                kept: vec![0.0; self.kept.len() * dim],
+                excluded: 0,
+            });
+            merged.moments.merge_renamed(&moments, names)?;
+            merged.lenses.merge(&lenses)?;
+            merged.excluded += excluded;
+            drop((moments, lenses));
             let kept = shard.kept_states(&point.name())?;
             for (row, &(_, source)) in self.sources.iter().enumerate().filter(|(_, (from, _))| *from == number) {
                 merged.kept[row * dim..][..dim].copy_from_slice(&kept[source * dim..][..dim]);
             }
         }
-        Ok(merged)
+        merged.ok_or_else(|| Error::Mismatch("nothing to merge".to_owned()))
     }
 }
 

@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 
 use crate::cancel::CancelToken;
 use crate::choose::chosen_groups;
-use crate::collect::{Collector, Workers};
+use crate::collect::{CollectSettings, Collector, Workers};
 use crate::error::{Error, Result};
 use crate::estimate::{Estimate, Sizes, check_disk};
 use crate::facts::{Facts, model_fingerprint, tokenizer_fingerprint};
-use crate::finish::{MANIFEST, STATE, StoredRun, write_run, write_states};
+use crate::finish::{Ending, MANIFEST, STATE, StoredRun, write_run, write_states};
 use crate::items::Items;
 use crate::kept::{KeepSettings, Kept};
 use crate::massive::massive_thresholds;
 use crate::plan::{Plan, TokenChoice, ignored_scheduler};
-use crate::point_state::PointState;
+use crate::point_state::{PointState, StateShape};
 use crate::settings::Origin;
 use crate::state::{Fingerprint, StateFile};
 use crate::store::Store;
@@ -51,6 +51,13 @@ pub enum Event<'a> {
         fresh: u64,
         /// This pass and their number.
         pass: (usize, usize),
+    },
+    /// The tables are being made: points done, and all.
+    Tables {
+        /// Points done.
+        done: usize,
+        /// All points.
+        of: usize,
     },
     /// Stopping was asked for and is under way.
     Stopping,
@@ -87,7 +94,8 @@ pub fn measure(mut plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut d
         run.collect(&model_hash, &store, &mut work, cancel, show)?;
         warnings = run.warnings;
     }
-    let manifest = write_run(&store, &warnings)?;
+    let ending = Ending { threads: plan.threads, warnings };
+    let manifest = write_run(&store, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
     if !plan.keep_work {
         work.remove()?;
     }
@@ -169,8 +177,11 @@ fn open_spool(
         expect_same(&plan.out, &saved.fingerprint, &expected)?;
         let unchanged = saved.inputs.iter().all(|stamp| InputStamp::of(&stamp.path).as_ref() == Some(stamp));
         if path.exists() && unchanged {
+            let spool = Spool::open(&path)?;
+            // A pattern may match other files by now.
+            spool.check_corpus(&plan.corpus, cancel.flag())?;
             show(Event::Note("resuming".to_owned()));
-            return Ok(Spool::open(&path)?);
+            return Ok(spool);
         }
         let again = write_spool(
             &plan.corpus,
@@ -236,10 +247,10 @@ impl Run<'_> {
         let kept = Kept::choose(&keep, (0..batches.len()).map(|index| Ok(Items::new(spool.batch(&batches, index)?))))?;
         let transformer = model.load(Cpu::new())?;
         system::release_freed();
+        let shape = StateShape { groups: spool.groups().len(), dim: model.spec.width, kept: kept.len(), sketches: plan.sketches };
         let sizes = Sizes {
-            groups: spool.groups().len(),
-            dim: model.spec.width,
-            kept: kept.len(),
+            state: shape,
+            sample: kept.classes[0].len(),
             points: points.len(),
             largest_batch: batches.largest(),
             threads: plan.threads,
@@ -275,6 +286,7 @@ impl Run<'_> {
                     pass,
                     of: saved.passes.len(),
                     range,
+                    shape: &shape,
                     batches: &batches,
                     kept: &kept,
                     massive: &saved.massive,
@@ -329,14 +341,16 @@ impl Run<'_> {
             Some(restored) => (restored.next, restored.states),
             None => (0, self.empty_states(leg)),
         };
-        let (before, total) = (tokens_before(spool, leg.batches, next)?, spool.counters().tokens);
-        let collector = Collector::new(states, next, leg.kept, plan.corpus.on_error);
+        let (done, total) = (tokens_before(spool, leg.batches, next)?, spool.counters().tokens);
+        let before = leg.range.start.checked_sub(1).filter(|_| plan.sketches.pairs).map(|at| self.points[at]);
+        let settings = CollectSettings { kept: leg.kept, sketches: plan.sketches, before, on_error: plan.corpus.on_error };
+        let collector = Collector::new(states, next, settings);
         let workers = Workers { threads: plan.threads, rows: leg.batches.largest() };
         while next < leg.batches.len() {
             let mut told = false;
             let mut pause = |progress: &crate::collect::Progress| {
                 let fresh = progress.tokens();
-                let (documents, tokens) = (before.0 + progress.documents(), before.1 + fresh);
+                let (documents, tokens) = (done.0 + progress.documents(), done.1 + fresh);
                 show(Event::Measuring { documents, tokens, total, fresh, pass: (leg.pass + 1, leg.of) });
                 if cancel.is_cancelled() && !told {
                     told = true;
@@ -365,8 +379,7 @@ impl Run<'_> {
     }
 
     fn empty_states(&self, leg: &Leg<'_>) -> Vec<(Point, PointState)> {
-        let (groups, dim) = (self.spool.groups().len(), self.model.spec.width);
-        let state = |at: usize| (self.points[at], PointState::new(groups, dim, leg.kept.len(), leg.massive[at]));
+        let state = |at: usize| (self.points[at], PointState::new(leg.shape, at == 0, leg.massive[at]));
         leg.range.clone().map(state).collect()
     }
 }
@@ -382,6 +395,7 @@ struct Leg<'a> {
     pass: usize,
     of: usize,
     range: Range<usize>,
+    shape: &'a StateShape,
     batches: &'a BatchPlan,
     kept: &'a Kept,
     massive: &'a [Option<f64>],

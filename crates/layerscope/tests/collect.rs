@@ -2,16 +2,18 @@
 
 mod support;
 
-use layerscope::collect::{Collector, Workers};
+use layerscope::collect::{CollectSettings, Collector, Workers};
 use layerscope::items::Items;
 use layerscope::kept::Kept;
-use layerscope::point_state::PointState;
+use layerscope::point_state::{PointState, StateShape};
 use layerscope_compute::Cpu;
 use layerscope_corpus::{DocumentId, OnError, Sequence, SpoolBatch, UNCOUNTED};
 use layerscope_model::{Model, Point, Transformer};
+use layerscope_stats::sketch::SketchSet;
 use support::root;
 
 const GROUPS: usize = 80;
+const ALL: SketchSet = SketchSet { covariance: true, pairs: true, sequences: true, sample: false, blocks: true };
 
 fn transformer() -> Transformer<Cpu> {
     Model::open(&root().join("fixtures/gpt2/published")).expect("a fixture").load(Cpu::new()).expect("weights")
@@ -44,8 +46,13 @@ fn batches() -> Vec<Items> {
 }
 
 fn empty(transformer: &Transformer<Cpu>) -> Vec<(Point, PointState)> {
-    let state = |at: Point| (at, PointState::new(GROUPS, transformer.spec().width, 0, None));
-    transformer.points().into_iter().map(state).collect()
+    let shape = StateShape { groups: GROUPS, dim: transformer.spec().width, kept: 0, sketches: ALL };
+    let state = |(i, at): (usize, Point)| (at, PointState::new(&shape, i == 0, None));
+    transformer.points().into_iter().enumerate().map(state).collect()
+}
+
+fn settings(kept: &Kept) -> CollectSettings<'_> {
+    CollectSettings { kept, sketches: ALL, before: None, on_error: OnError::Fail }
 }
 
 fn workers(threads: usize) -> Workers {
@@ -54,7 +61,7 @@ fn workers(threads: usize) -> Workers {
 
 fn states(transformer: &Transformer<Cpu>, threads: usize) -> Vec<(Point, PointState)> {
     let (kept, batches) = (Kept::default(), batches());
-    let collector = Collector::new(empty(transformer), 0, &kept, OnError::Fail);
+    let collector = Collector::new(empty(transformer), 0, settings(&kept));
     let next = collector.run(transformer, 0, workers(threads), &|i| Ok(batches.get(i).cloned()), &mut |_| false).expect("a run");
     assert_eq!(next, batches.len());
     assert_eq!(collector.progress().documents(), 120);
@@ -75,10 +82,10 @@ fn any_number_of_threads_gives_the_same_bits() {
 #[test]
 fn a_run_continues_where_another_stopped() {
     let (transformer, batches, kept) = (transformer(), batches(), Kept::default());
-    let first = Collector::new(empty(&transformer), 0, &kept, OnError::Fail);
+    let first = Collector::new(empty(&transformer), 0, settings(&kept));
     let next = first.run(&transformer, 0, workers(2), &|i| Ok(batches[..17].get(i).cloned()), &mut |_| false).expect("the first half");
     assert_eq!(next, 17);
-    let second = Collector::new(first.finish(), next, &kept, OnError::Fail);
+    let second = Collector::new(first.finish(), next, settings(&kept));
     second.run(&transformer, next, workers(2), &|i| Ok(batches.get(i).cloned()), &mut |_| false).expect("the second half");
     assert!(second.finish() == states(&transformer, 1));
 }
@@ -86,7 +93,7 @@ fn a_run_continues_where_another_stopped() {
 #[test]
 fn a_pause_leaves_every_point_before_the_same_batch() {
     let (transformer, batches, kept) = (transformer(), batches(), Kept::default());
-    let collector = Collector::new(empty(&transformer), 0, &kept, OnError::Fail);
+    let collector = Collector::new(empty(&transformer), 0, settings(&kept));
     // Batches come slowly, so that pauses fall between them.
     let slowly = |i: usize| {
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -112,7 +119,7 @@ fn a_failure_stops_everyone_and_names_its_cause() {
     let bad = SpoolBatch { index: 20, ids: vec![1, 9999], groups: vec![1, 2], offsets: vec![0, 2], sequences: Vec::new() };
     batches[20] = Items::new(bad);
     for _ in 0..20 {
-        let collector = Collector::new(empty(&transformer), 0, &kept, OnError::Fail);
+        let collector = Collector::new(empty(&transformer), 0, settings(&kept));
         let failed = collector.run(&transformer, 0, workers(4), &|i| Ok(batches.get(i).cloned()), &mut |_| false);
         let line = failed.expect_err("a bad batch").to_string();
         assert!(line.contains("id 9999"), "{line}");

@@ -117,12 +117,12 @@ fn nothing_to_measure() {
     case.refused(&file, "--max-words 2", "nothing is left of the corpus: 3 records read, 2 blank, 1 with more words than --max-words 2");
     case.refused(&file, "--sample 0.000001", "nothing is left of the corpus: 3 records read, 3 left out by --sample 0.000001");
     let digits = case.file("digits.txt", "1 2 3\n!\n");
-    case.refused(&digits, "--group word", "nothing is left of the corpus: 2 records read, 2 without tokens");
-    // One document without tokens among others is counted.
+    case.refused(&digits, "--group word", "nothing is left of the corpus: 2 records read, 2 without words");
+    // One document without words among others is counted.
     let file = case.file("some.txt", "the house\n1 2 3\n");
     assert_eq!(case.measure(&file, "--group word").status, 0);
     let found = manifest(&case.folder.join("run"));
-    assert_eq!((&found["corpus"]["skipped"], &found["corpus"]["documents"]), (&serde_json::json!({ "without tokens": 1 }), &1.into()));
+    assert_eq!((&found["corpus"]["skipped"], &found["corpus"]["documents"]), (&serde_json::json!({ "without words": 1 }), &1.into()));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn merged_shards_know_what_each_of_them_skipped() {
     let outcome = support::layerscope(&["merge", &shard(0), &shard(1), "--out", merged.to_str().expect("UTF-8")]);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
     let found = manifest(&merged);
-    assert_eq!(found["corpus"]["skipped"], serde_json::json!({ "not readable": 1, "without tokens": 3 }));
+    assert_eq!(found["corpus"]["skipped"], serde_json::json!({ "not readable": 1, "without words": 3 }));
     assert_eq!((&found["corpus"]["documents"], &found["corpus"]["records"]), (&2.into(), &6.into()));
 }
 

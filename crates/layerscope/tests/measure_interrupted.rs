@@ -117,7 +117,11 @@ fn flip_byte(path: &Path, from_end: usize) {
 
 #[test]
 fn killed_at_twenty_random_moments() {
-    let case = Case::shared("killed");
+    let mut case = Case::shared("killed");
+    // Every sketch there is.
+    case.flags = case.flags.replace("--measures norm,cosine", "--measures all").replace("--tokens none", "--token-states 20");
+    case.whole = case.folder.join("whole");
+    measured(&case.model, &case.corpus, &case.whole, &case.flags);
     let (mut kills, mut after_checkpoint, mut finished) = (0, 0, 0);
     for round in 0.. {
         let out = case.folder.join(format!("run-{round}"));
@@ -411,6 +415,21 @@ fn a_corpus_that_changed_is_refused_and_a_touched_one_is_not() {
     let outcome = measured(&case.model, &own, &out, &case.flags.replace("--quiet", ""));
     assert!(outcome.stderr.contains("touched but says the same"), "{}", outcome.stderr);
     assert_eq!(differing(&out, &case.whole), None);
+}
+
+#[test]
+fn a_file_that_joins_the_corpus_is_refused() {
+    let mut case = Case::shared("joined");
+    let text = std::fs::read(&case.corpus).expect("a corpus");
+    let files = empty_folder("interrupted-joined-files");
+    std::fs::write(files.join("one.txt"), text).expect("written");
+    case.corpus = files.join("*.txt");
+    let out = case.folder.join("out");
+    case.killed(&out, || !checkpoints(&out).is_empty());
+    std::fs::write(files.join("two.txt"), "more").expect("written");
+    case.fails(&out, "", 4, &["two.txt", "not part of the corpus when this run began", "--overwrite"]);
+    std::fs::remove_file(files.join("two.txt")).expect("removed");
+    case.resumed(&out);
 }
 
 #[test]

@@ -148,6 +148,10 @@ fn batches_and_shards_agree_and_threads_to_the_bit() {
         measured(&checkpoint, &text, &whole, &format!("{FLAGS} --threads 1"));
         measured(&checkpoint, &text, &out("threads"), &format!("{FLAGS} --threads 2"));
         assert_eq!(differing(&out("threads"), &whole), None, "{name}: two threads");
+        let all = FLAGS.replace("norm,cosine", "all");
+        measured(&checkpoint, &text, &out("all-1"), &format!("{all} --threads 1"));
+        measured(&checkpoint, &text, &out("all-2"), &format!("{all} --threads 2"));
+        assert_eq!(differing(&out("all-2"), &out("all-1")), None, "{name}: two threads, all measures");
         measured(&checkpoint, &text, &out("threads5"), &format!("{FLAGS} --threads 5 --batch-tokens 64"));
         for tokens in [64, 1000, 20_000] {
             let split = out(&format!("batch-{tokens}"));

@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     /// The folder of a finished run
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// layers, groups, components or identities; an overview without it
+    /// layers, groups, components, spectra, tokens or identities; an overview without it
     #[arg(long, value_name = "T")]
     table: Option<String>,
     /// md, csv, json, jsonl or latex
@@ -54,9 +54,11 @@ fn stored(folder: &Path, name: &str) -> Result<Table> {
         "layers" => Ok(run.layers),
         "groups" => run.groups.ok_or_else(absent),
         "components" => run.components.ok_or_else(absent),
+        "spectra" => run.spectra.ok_or_else(absent),
+        "tokens" => run.tokens.ok_or_else(absent),
         "norms" => run.norms.ok_or_else(absent),
-        "identities" => Ok(StoredRun::open(folder)?.tables_of_run()?.identities),
-        _ => Err(Error::Usage(format!("--table `{name}` is unknown; give layers, groups, components or identities"))),
+        "identities" => Ok(StoredRun::open(folder)?.norm_tables()?.identities),
+        _ => Err(Error::Usage(format!("--table `{name}` is unknown; give layers, groups, components, spectra, tokens or identities"))),
     }
 }
 
@@ -67,7 +69,7 @@ fn with_frequency(folder: &Path, frequency: &str, name: &str) -> Result<Table> {
         return Err(Error::Usage(format!("--frequency has no meaning for a run grouped by {}", run.facts.grouping)));
     }
     run.facts.frequency = Some(parse_frequency(frequency)?);
-    let tables = run.tables_of_run()?;
+    let tables = run.norm_tables()?;
     match name {
         "layers" => Ok(tables.layers),
         "identities" => Ok(tables.identities),
