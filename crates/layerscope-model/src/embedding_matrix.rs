@@ -28,7 +28,9 @@ impl Model {
     pub fn output_embedding(&self) -> Result<Option<EmbeddingMatrix>> {
         let widths = [self.spec.width, self.spec.embedding.width];
         let is_head = |name: &&String| {
-            self.checkpoint.info(name).is_some_and(|info| matches!(info.shape[..], [rows, width] if rows == self.spec.vocabulary && widths.contains(&width)))
+            self.checkpoint
+                .info(name)
+                .is_some_and(|info| matches!(info.shape[..], [rows, width] if rows == self.spec.vocabulary && widths.contains(&width)))
         };
         if let Some((name, info)) = self.plan.ignored().iter().find(is_head).and_then(|name| Some((name, self.checkpoint.info(name)?))) {
             let values = self.checkpoint.read(name, &info.shape)?;

@@ -17,8 +17,8 @@ use crate::point_state::PointState;
 use crate::state::{About, Fingerprint, StateFile, join_states, write_state};
 use crate::store::Store;
 use crate::system;
-use crate::weights::{MatrixMeasures, norms_table};
 use crate::tables::{PointSource, Tables, norm_tables, tables};
+use crate::weights::{MatrixMeasures, norms_table};
 
 /// Everything needed to merge or to recompute the tables.
 pub const STATE: &str = "state.safetensors";
@@ -170,14 +170,13 @@ impl PointSource for StoredPoints<'_> {
 pub struct Ending {
     /// Threads for what is computed at the end.
     pub threads: usize,
-    /// When the process began.
-    pub start: Instant,
     /// What the user should know.
     pub warnings: Vec<String>,
 }
 
 /// Makes the tables of the state in a folder, and the manifest. Can be done again at any time.
 pub fn write_run(store: &Store, ending: &Ending, show: &mut dyn FnMut(usize, usize)) -> Result<Value> {
+    let start = Instant::now();
     let run = StoredRun::open(&store.path(""))?;
     let tables = run.tables(ending.threads, show)?;
     for (name, table) in [("layers", &tables.layers), ("groups", &tables.groups), ("components", &tables.components)] {
@@ -190,7 +189,7 @@ pub fn write_run(store: &Store, ending: &Ending, show: &mut dyn FnMut(usize, usi
             None => store.remove(&format!("{name}.parquet"))?,
         }
     }
-    let manifest = manifest(&run.facts, &tables, ending.start.elapsed().as_secs_f64(), &ending.warnings);
+    let manifest = manifest(&run.facts, &tables, run.facts.seconds + start.elapsed().as_secs_f64(), &ending.warnings);
     put_json(store, &manifest)?;
     Ok(manifest)
 }
@@ -208,7 +207,9 @@ pub fn write_weights(
     let store = Store::create(out)?;
     put_table(&store, "layers.parquet", embeddings)?;
     put_table(&store, "norms.parquet", norms)?;
-    let ranks = |matrix: &MatrixMeasures| matrix.spectrum.iter().enumerate().map(|(i, &value)| (matrix.point, i as i64 + 1, value)).collect::<Vec<_>>();
+    let ranks = |matrix: &MatrixMeasures| {
+        matrix.spectrum.iter().enumerate().map(|(i, &value)| (matrix.point, i as i64 + 1, value)).collect::<Vec<_>>()
+    };
     let spectra: Vec<(&str, i64, f64)> = matrices.iter().flat_map(ranks).collect();
     let table = Table::new([
         ("layer", Column::Integer(vec![None; spectra.len()])),
@@ -244,9 +245,7 @@ fn manifest(facts: &Facts, tables: &Tables, wall_seconds: f64, warnings: &[Strin
     if tables.excluded > 0 {
         warnings.push(format!("{} states were not finite and were left out", tables.excluded));
     }
-    if facts.corpus.skipped > 0 {
-        warnings.push(format!("{} bad documents were skipped", facts.corpus.skipped));
-    }
+    warnings.extend(facts.corpus.skipped.iter().map(|(reason, count)| format!("{count} documents were left out: {reason}")));
     let points: Vec<Value> = facts.points.iter().map(|point| json!({ "layer": point.layer, "point": point.point })).collect();
     let states = facts.corpus.states * facts.points.len() as u64;
     json!({

@@ -8,7 +8,7 @@ use layerscope_stats::sketch::{PointSketch, Sketch};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::facts::{Facts, GroupFacts, PointFacts};
+use crate::facts::{BAD, Facts, GroupFacts, PointFacts};
 use crate::finish::{Ending, MANIFEST, STATE, StoredRun, write_run, write_states};
 use crate::kept::{Kept, KeptKey};
 use crate::point_state::PointState;
@@ -20,15 +20,20 @@ use crate::work::Work;
 pub fn merge(folders: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn FnMut(&PointFacts)) -> Result<Value> {
     let start = Instant::now();
     let shards = open_shards(folders)?;
+    if let Some(shard) =
+        folders.iter().find(|folder| folder.canonicalize().is_ok_and(|folder| out.canonicalize().is_ok_and(|out| out == folder)))
+    {
+        return Err(Error::Refused(format!("{} is one of the shards; choose another --out", shard.display())));
+    }
     let store = Store::create(out)?;
     if store.path(STATE).exists() && !overwrite {
         return Err(Error::Refused(format!("{} holds a run already; choose another --out, or give --overwrite", out.display())));
     }
-    [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
     let work = Work::open(out)?;
+    [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
     work.clear()?;
     let scratch = Store::create(&work.path(""))?;
-    let merged = Merged::of(&shards)?;
+    let mut merged = Merged::of(&shards)?;
     let fingerprint = &shards[0].state.about().fingerprint;
     let mut parts = Vec::with_capacity(merged.facts.points.len());
     for point in &merged.facts.points {
@@ -40,9 +45,10 @@ pub fn merge(folders: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn Fn
         write_state(&scratch, &name, &About { fingerprint: fingerprint.clone(), details: Value::Null }, &tensors)?;
         parts.push(StateFile::open(&scratch.path(&name))?);
     }
+    merged.facts.seconds += start.elapsed().as_secs_f64();
     write_states(&store, fingerprint, &merged.facts, &merged.kept, &parts)?;
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let manifest = write_run(&store, &Ending { threads, start, warnings: Vec::new() }, &mut |_, _| {})?;
+    let manifest = write_run(&store, &Ending { threads, warnings: Vec::new() }, &mut |_, _| {})?;
     work.remove()?;
     Ok(manifest)
 }
@@ -102,6 +108,9 @@ impl Merged {
         facts.corpus.sequences = sum(|facts| facts.corpus.sequences);
         facts.corpus.tokens = sum(|facts| facts.corpus.tokens);
         facts.corpus.states = sum(|facts| facts.corpus.states);
+        for (reason, count) in shards[1..].iter().flat_map(|shard| &shard.facts.corpus.skipped).filter(|(reason, _)| *reason != BAD) {
+            *facts.corpus.skipped.entry(reason.clone()).or_default() += count;
+        }
         let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
         shards
             .iter()
@@ -111,6 +120,7 @@ impl Merged {
         facts.settings.insert("shard".to_owned(), json!({ "value": null, "from": format!("merge of {}", shards.len()) }));
         facts.command = std::env::args().collect();
         facts.shard = (0, 1);
+        facts.seconds = shards.iter().map(|shard| shard.facts.seconds).sum();
         drop(number);
         facts.groups = groups;
         Ok(Merged { facts, names, kept, sources })

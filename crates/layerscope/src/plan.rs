@@ -46,6 +46,8 @@ pub struct Plan {
     pub corpus: layerscope_corpus::Settings,
     /// What stands around each text.
     pub wrap: Wrap,
+    /// A hash of the tokenizer's files; the model completes it.
+    pub tokenizer: String,
     /// Layers to measure; None for all.
     pub layers: Option<Vec<usize>>,
     /// n_t of the selected groups; None for groupings without frequencies.
@@ -108,6 +110,7 @@ impl Plan {
             revision: options.revision.clone(),
             out: options.out.clone(),
             corpus,
+            tokenizer: String::new(),
             wrap: settings.word("wrap", &[("model", Wrap::Model), ("bos-eos", Wrap::BosEos), ("none", Wrap::None)])?,
             layers: parse_layers(settings.text("layers").unwrap_or_default())?,
             frequency: has_frequency.then_some(frequency),

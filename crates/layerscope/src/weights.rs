@@ -33,7 +33,8 @@ fn facts_of(norm: &NormParameters, layers: usize) -> Vec<NormFact> {
     let parts = [("gamma", &norm.gamma), ("beta", &norm.beta)];
     let facts = |(part, values): (&str, &Option<Vec<f32>>)| -> Vec<NormFact> {
         let Some(values) = values else { return Vec::new() };
-        let fact = |(statistic, value): (&str, f64)| NormFact { layer, norm: name.to_owned(), statistic: format!("{part}_{statistic}"), value };
+        let fact =
+            |(statistic, value): (&str, f64)| NormFact { layer, norm: name.to_owned(), statistic: format!("{part}_{statistic}"), value };
         statistics(values).into_iter().map(fact).collect()
     };
     parts.into_iter().flat_map(facts).collect()
@@ -110,7 +111,9 @@ pub fn embeddings_table(model: &str, entries: &[(Option<String>, Option<i64>, Ve
     struct Place<'a>(&'a Option<String>, Option<i64>, &'static str, &'a LayerRow);
     let rows: Vec<Place<'_>> = entries
         .iter()
-        .flat_map(|(revision, step, matrices)| matrices.iter().flat_map(move |matrix| matrix.rows.iter().map(move |row| Place(revision, *step, matrix.point, row))))
+        .flat_map(|(revision, step, matrices)| {
+            matrices.iter().flat_map(move |matrix| matrix.rows.iter().map(move |row| Place(revision, *step, matrix.point, row)))
+        })
         .collect();
     let text = |of: &dyn Fn(&Place<'_>) -> Option<String>| Column::Text(rows.iter().map(of).collect());
     let real = |of: &dyn Fn(&Place<'_>) -> Option<f64>| Column::Real(rows.iter().map(of).collect());

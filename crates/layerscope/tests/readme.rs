@@ -50,7 +50,11 @@ fn the_shown_output_is_the_programs() {
 
 /// The arguments of the first command that begins so.
 fn words<'a>(commands: &'a [String], start: &str) -> Vec<&'a str> {
-    commands.iter().find(|command| command.starts_with(start)).map(|command| command.split_whitespace().skip(1).collect()).unwrap_or_default()
+    commands
+        .iter()
+        .find(|command| command.starts_with(start))
+        .map(|command| command.split_whitespace().skip(1).collect())
+        .unwrap_or_default()
 }
 
 #[test]

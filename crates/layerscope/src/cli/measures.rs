@@ -7,7 +7,9 @@ use crate::error::Result;
 
 /// Name, family, formula, source, needs, variants and what `n` counts, from the table that also drives the program.
 pub(crate) fn table() -> Result<Table> {
-    let text = |of: &dyn Fn(&layerscope_stats::measure::Measure) -> String| Column::Text(MEASURES.iter().map(|measure| Some(of(measure))).collect());
+    let text = |of: &dyn Fn(&layerscope_stats::measure::Measure) -> String| {
+        Column::Text(MEASURES.iter().map(|measure| Some(of(measure))).collect())
+    };
     Ok(Table::new([
         ("measure", text(&|measure| measure.name.to_owned())),
         ("family", text(&|measure| measure.family.name().to_owned())),

@@ -6,6 +6,7 @@ mod measure;
 mod measures;
 mod merge;
 mod models;
+mod panics;
 mod progress;
 mod show;
 mod weights;
@@ -62,23 +63,22 @@ enum Command {
 /// Runs the program on the process's arguments.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let outcome = match arguments.command {
+    let (command, verbose) = (arguments.command, arguments.verbose);
+    let outcome = panics::caught(|| match command {
         Command::Demo { threads } => demo::run(thread_count(threads)).and_then(|demo| print(&demo.to_string())),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Weights(arguments) => weights::run(&arguments),
-        Command::Measures { format } => {
-            format.parse().map_err(Error::from).and_then(|format| write_table(&measures::table()?, format))
-        }
+        Command::Measures { format } => format.parse().map_err(Error::from).and_then(|format| write_table(&measures::table()?, format)),
         Command::Models => print(&models::table()),
-    };
+    });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("layerscope: {error}");
-            if arguments.verbose {
+            if verbose {
                 let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
                 causes.for_each(|cause| eprintln!("  because: {cause}"));
             }

@@ -55,7 +55,9 @@ fn stored(folder: &Path, name: &str) -> Result<Table> {
         "tokens" => run.tokens.ok_or_else(absent),
         "norms" => run.norms.ok_or_else(absent),
         "identities" => Ok(StoredRun::open(folder)?.norm_tables()?.identities),
-        _ => Err(Error::Usage(format!("--table `{name}` is unknown; give layers, groups, components, spectra, tokens, norms or identities"))),
+        _ => {
+            Err(Error::Usage(format!("--table `{name}` is unknown; give layers, groups, components, spectra, tokens, norms or identities")))
+        }
     }
 }
 

@@ -46,7 +46,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     match format {
         Format::Markdown => {
             let sources: Vec<String> = matrices.iter().map(|matrix| format!("{}: {}", matrix.point, matrix.source)).collect();
-            print(&format!("{}\n\n{}\n{}", sources.join("\n"), of(&embeddings.without(&["model", "revision", "layer", "step", "se"]))?, of(&norms)?))
+            print(&format!(
+                "{}\n\n{}\n{}",
+                sources.join("\n"),
+                of(&embeddings.without(&["model", "revision", "layer", "step", "se"]))?,
+                of(&norms)?
+            ))
         }
         _ => write_table(&embeddings, format).and_then(|()| write_table(&norms, format)),
     }
