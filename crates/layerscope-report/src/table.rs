@@ -117,6 +117,30 @@ impl Table {
         self.columns.iter().find(|(own, _)| own == name).map(|(_, column)| column)
     }
 
+    /// Rows of several tables with the same columns, each named by its table and its place there.
+    pub fn gather(tables: &[&Table], rows: &[(usize, usize)]) -> Result<Table> {
+        fn taken<T: Clone>(rows: &[(usize, usize)], of: impl Fn(usize) -> Option<Vec<Option<T>>>, tables: usize) -> Option<Vec<Option<T>>> {
+            let values: Vec<Vec<Option<T>>> = (0..tables).map(of).collect::<Option<_>>()?;
+            rows.iter().map(|&(table, row)| values.get(table)?.get(row).cloned()).collect()
+        }
+        let Some(first) = tables.first() else { return Err(Error::Table("no tables to gather rows from".into())) };
+        let column = |(name, model): &(String, Column)| {
+            let of = |table: usize| tables[table].column(name).cloned();
+            let count = tables.len();
+            let gathered = match model {
+                Column::Text(_) => taken(rows, |t| if let Some(Column::Text(v)) = of(t) { Some(v) } else { None }, count).map(Column::Text),
+                Column::Integer(_) => {
+                    taken(rows, |t| if let Some(Column::Integer(v)) = of(t) { Some(v) } else { None }, count).map(Column::Integer)
+                }
+                Column::Real(_) => taken(rows, |t| if let Some(Column::Real(v)) = of(t) { Some(v) } else { None }, count).map(Column::Real),
+            };
+            gathered
+                .map(|column| (name.clone(), column))
+                .ok_or_else(|| Error::Table(format!("column `{}` differs between tables", visible(name))))
+        };
+        Table::new(first.columns.iter().map(column).collect::<Result<Vec<_>>>()?)
+    }
+
     /// The same without some columns; at least one must be left.
     pub fn without(&self, names: &[&str]) -> Table {
         Table { columns: self.columns.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned().collect() }
@@ -147,6 +171,16 @@ mod tests {
         assert_eq!(table.row(1).collect::<Vec<_>>(), [Cell::Null, Cell::Real(0.0)]);
         assert_eq!(table.row(2).collect::<Vec<_>>(), [Cell::Null, Cell::Null]);
         assert_eq!(table.columns().map(|(name, _)| name).collect::<Vec<_>>(), ["layer", "q"]);
+    }
+
+    #[test]
+    fn rows_are_gathered_from_several_tables() {
+        let table = |values: [i64; 2]| Table::new([("n", Column::Integer(values.map(Some).to_vec()))]).unwrap();
+        let (a, b) = (table([1, 2]), table([3, 4]));
+        let gathered = Table::gather(&[&a, &b], &[(1, 1), (0, 0)]).unwrap();
+        assert_eq!(gathered, table([4, 1]));
+        assert!(Table::gather(&[&a, &b], &[(0, 2)]).is_err());
+        assert!(Table::gather(&[&a, &Table::new([("m", Column::Real(vec![]))]).unwrap()], &[]).is_err());
     }
 
     #[test]

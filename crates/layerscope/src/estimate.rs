@@ -48,15 +48,15 @@ pub struct Estimate {
     pub point: u64,
     /// Points to measure.
     pub points: usize,
-    /// What making the tables takes beside the fixed part.
+    /// What there is while the tables are made, when model and workers are gone.
     pub finishing: u64,
     /// The peak so far.
     pub peak: u64,
 }
 
 impl Estimate {
-    /// From what is resident now, with the model loaded, and what will come.
-    pub fn new(spec: &ModelSpec, sizes: &Sizes) -> Estimate {
+    /// From what is resident now, with the model loaded, what was resident `before_model`, and what will come.
+    pub fn new(spec: &ModelSpec, sizes: &Sizes, before_model: u64) -> Estimate {
         let StateShape { groups, dim, sketches, .. } = sizes.state;
         let rows = sizes.largest_batch;
         let worker = workspace_bytes(spec, rows) + scratch_bytes(spec, rows) + rows * BYTES_PER_ROW + LensSpace::bytes(sketches, rows, dim);
@@ -67,14 +67,14 @@ impl Estimate {
             fixed: system::resident().unwrap_or(0) + (worker * sizes.threads) as u64 + SLACK,
             point: point as u64,
             points: sizes.points,
-            finishing: (2 * point + sizes.points * groups * BYTES_PER_TABLE_ROW + matrices + sample) as u64,
+            finishing: before_model + (2 * point + sizes.points * groups * BYTES_PER_TABLE_ROW + matrices + sample) as u64 + SLACK,
             peak: system::peak().unwrap_or(0),
         }
     }
 
     /// The most that a run with so many points at a time will occupy.
     pub fn total(&self, points: usize) -> u64 {
-        let needed = (self.fixed + self.point * points as u64).max(self.fixed + self.finishing);
+        let needed = (self.fixed + self.point * points as u64).max(self.finishing);
         (needed + needed / MARGIN).max(self.peak)
     }
 
@@ -128,7 +128,7 @@ pub fn check_disk(folder: &Path, estimate: &Estimate, passes: &[usize]) -> Resul
 mod tests {
     use super::*;
 
-    const ESTIMATE: Estimate = Estimate { fixed: 100, point: 50, points: 7, finishing: 100, peak: 0 };
+    const ESTIMATE: Estimate = Estimate { fixed: 100, point: 50, points: 7, finishing: 200, peak: 0 };
 
     #[test]
     fn a_limit_makes_even_passes() {

@@ -245,6 +245,8 @@ impl Run<'_> {
             per_group: plan.token_states,
         };
         let kept = Kept::choose(&keep, (0..batches.len()).map(|index| Ok(Items::new(spool.batch(&batches, index)?))))?;
+        system::release_freed();
+        let before_model = system::resident().unwrap_or(0);
         let transformer = model.load(Cpu::new())?;
         system::release_freed();
         let shape = StateShape { groups: spool.groups().len(), dim: model.spec.width, kept: kept.len(), sketches: plan.sketches };
@@ -255,7 +257,7 @@ impl Run<'_> {
             largest_batch: batches.largest(),
             threads: plan.threads,
         };
-        let estimate = Estimate::new(&model.spec, &sizes);
+        let estimate = Estimate::new(&model.spec, &sizes, before_model);
         let resumable: Fingerprint = self.fingerprint.clone().into_iter().chain(resume_only(plan)).collect();
         let saved = match work.saved_plan()? {
             Some(saved) => {

@@ -196,7 +196,12 @@ fn asked_to_stop_in_the_last_batch() {
     wait_for(&mut child, || out.join(".work/plan.json").exists());
     signal(&child, libc::SIGTERM);
     let outcome = end(child);
-    assert_eq!(outcome.status, 0, "the batch under way was the last one: {}", outcome.stderr);
+    // Asked before the batch was under way, there is nothing to finish; asked later, it is the last one and is finished.
+    match outcome.status {
+        6 => assert!(outcome.stderr.contains("after batch 0 of 1"), "{}", outcome.stderr),
+        status => assert_eq!(status, 0, "the batch under way was the last one: {}", outcome.stderr),
+    }
+    case.resumed(&out);
     case.same(&out);
 }
 
@@ -325,12 +330,15 @@ fn damaged_work_files_say_so() {
 
 #[test]
 fn a_damaged_finished_pass_is_made_again() {
-    let case = Case::new("pass-files", 700, 8000);
+    let mut case = Case::new("pass-files", 700, 0);
+    case.flags = case.flags.replace("--tokens none", "--token-states 100000");
+    case.whole = case.folder.join("whole-by-norm");
+    measured(&case.model, &case.corpus, &case.whole, &case.flags);
     let outcome = measure(&case.model, &case.corpus, &case.folder.join("estimate"), &case.flags.replace("--quiet", ""));
     let line = outcome.stderr.lines().find(|line| line.contains("memory estimate")).expect("an estimate").to_owned();
     let megabytes: f64 =
         line.split("memory estimate ").nth(1).expect("a number").split(' ').next().expect("a number").parse().expect("a number");
-    let case = Case { flags: format!("{} --max-memory {}M", case.flags, megabytes * 0.8), ..case };
+    let case = Case { flags: format!("{} --max-memory {}M", case.flags, megabytes * 0.98), ..case };
     let out = case.folder.join("out");
     case.killed(&out, || out.join(".work/pass-0.safetensors").exists());
     flip_byte(&out.join(".work/pass-0.safetensors"), 5);

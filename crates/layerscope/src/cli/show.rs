@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use layerscope_report::export::Format;
-use layerscope_report::{Run, Table};
+use layerscope_report::{Cell, Run, Table};
 
 use super::{print, write_table};
 use crate::error::{Error, Result};
@@ -70,10 +70,29 @@ fn with_frequency(folder: &Path, frequency: &str, name: &str) -> Result<Table> {
     run.facts.frequency = Some(parse_frequency(frequency)?);
     let tables = run.norm_tables()?;
     match name {
-        "layers" => Ok(tables.layers),
+        "layers" => reselected(&Run::open(folder)?.layers, &tables.layers),
         "identities" => Ok(tables.identities),
         _ => Err(Error::Usage(format!("--frequency does not change the table `{name}`; give layers or identities"))),
     }
+}
+
+/// The stored table with the rows of the selected groups taken from another one.
+fn reselected(stored: &Table, fresh: &Table) -> Result<Table> {
+    let key = |table: &Table, row: usize| {
+        ["layer", "point", "selection"].map(|name| format!("{:?}", table.column(name).map(|column| column.cell(row))))
+    };
+    let selected =
+        |table: &Table, row: usize| matches!(table.column("selection").map(|column| column.cell(row)), Some(Cell::Text("selected")));
+    let mut rows = Vec::new();
+    for row in 0..stored.rows() {
+        if !selected(stored, row) {
+            rows.push((0, row));
+        } else if row == 0 || key(stored, row - 1) != key(stored, row) {
+            let wanted = key(stored, row);
+            rows.extend((0..fresh.rows()).filter(|&other| key(fresh, other) == wanted).map(|other| (1, other)));
+        }
+    }
+    Ok(Table::gather(&[stored, fresh], &rows)?)
 }
 
 /// What was measured, in a few lines, and the summary of all layers.
