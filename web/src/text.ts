@@ -49,11 +49,11 @@ export function seconds(value: number): string {
   return value < 7200 ? `${(value / 60).toFixed(1)} min` : `${(value / 3600).toFixed(1)} h`;
 }
 
-/** A name of the tables in words: `v_within_over_q` reads "V_W / Q". */
+/** A name of the tables in words: `v_within_over_q` reads "V within / Q". */
 export function measureTitle(name: string): string {
   const known: Record<string, string> = {
-    q: "Q, mean squared norm", m: "M, squared norm of the mean", v: "V, variance", v_within: "V_W, variance within groups",
-    v_between: "V_B, variance between groups", mean_norm: "mean norm", cv_q: "C.V. of Q over groups", cv_q_exponent: "exponent of C.V. of Q",
+    q: "Q, mean squared norm", m: "M, squared norm of the mean", v: "V, variance", v_within: "V within groups",
+    v_between: "V between groups", mean_norm: "mean norm", cv_q: "C.V. of Q over groups", cv_q_exponent: "exponent of C.V. of Q",
     slope_v_on_m: "slope of V on M", intercept_v_on_m: "intercept of V on M", r2_v_on_m: "R² of V on M", predicted_q: "predicted Q",
     mean_cosine: "mean cosine", anisotropy_svd: "anisotropy (λ₁ / Σλ)", isoscore: "IsoScore", isoscore_star: "IsoScore*", rankme: "RankMe",
     alpha_req: "α-ReQ", linear_cka_next: "linear CKA with the next point", linearity_next: "linearity to the next point",
@@ -61,7 +61,7 @@ export function measureTitle(name: string): string {
     self_similarity: "self-similarity", massive_activations: "massive activations",
   };
   if (known[name]) return known[name]!;
-  const part = (text: string) => ({ q: "Q", m: "M", v: "V", v_within: "V_W", v_between: "V_B", log_q: "log Q", log_m: "log M", log_v: "log V", log_n: "log n" })[text] ?? text.replace(/_/g, " ");
+  const part = (text: string) => ({ q: "Q", m: "M", v: "V", v_within: "V within", v_between: "V between", log_q: "log Q", log_m: "log M", log_v: "log V", log_n: "log n" })[text] ?? text.replace(/_/g, " ");
   const over = /^(.+)_over_(.+)$/.exec(name);
   if (over) return `${part(over[1]!)} / ${part(over[2]!)}`;
   const line = /^(slope|intercept|r2)_(.+)_on_(.+)$/.exec(name);

@@ -34,7 +34,7 @@ export class Layers {
   private readonly curves = new Map<string, Curve>();
 
   constructor(readonly table: Columns) {
-    const [measures, variants, selections] = ["measure", "variant", "selection"].map((name) => table.texts(name)) as [Texts, Texts, Texts];
+    const [measures, variants, selections] = [table.texts("measure"), table.texts("variant"), table.texts("selection")];
     const keys = new Map<number, number[]>();
     const width = variants.strings.length + 1;
     const depth = selections.strings.length + 1;
@@ -96,5 +96,3 @@ export class Layers {
     return { values: values.filter((value) => value !== before), before };
   }
 }
-
-type Texts = { strings: string[]; codes: ArrayLike<number> };
