@@ -8,7 +8,8 @@ export interface FigureOptions {
   name: string;
   title: string;
   note?: string;
-  draw: (width: number, say: (text: string) => void) => SVGSVGElement;
+  /** The drawing; null while there is nothing to draw yet. */
+  draw: (width: number, say: (text: string) => void) => SVGSVGElement | null;
   sheet?: () => Sheet | Promise<Sheet>;
   /** Pixels that belong under the drawing. */
   layer?: () => Layer | null;
@@ -52,6 +53,7 @@ export class Figure {
   redraw(): void {
     if (this.width === 0) return;
     const svg = this.options.draw(this.width, this.say);
+    if (!svg) return;
     if (this.svg?.isConnected) this.svg.replaceWith(svg);
     else this.stage.append(svg);
     this.svg = svg;

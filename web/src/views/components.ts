@@ -49,7 +49,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
   const how = () => howDefined([run], Object.values(COLUMNS).map(([name, text]) => [name, text]));
   const figure = new Figure({
     name: fileName("components", run.label), title: "Every component", note: "Click a bar to follow that component through the layers.",
-    draw: (width, say) => stems(table!, column, title(), followed, width, points[place]!.title, say, (component) => void follow(component)),
+    draw: (width, say) => table && stems(table, column, title(), followed, width, points[place]!.title, say, (component) => void follow(component)),
     sheet: () => ({ names: table!.names, rows: Array.from({ length: table!.rows }, (_, row) => table!.names.map((name) => table!.cell(name, row))) }), how,
   });
   const ranking = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Largest components" });
@@ -95,7 +95,7 @@ function stems(table: Columns, column: string, label: string, followed: number, 
   const [low, high] = extent(values);
   const made = frame({
     width, height: 320, x: { domain: [-0.5, Math.max(...components) + 0.5], label: "component" },
-    y: { domain: padded([Math.min(0, low), Math.max(0, high)], false, 0.04), label }, description: `${label} of ${components.length} components, ${where}`,
+    y: { domain: padded([Math.min(0, low), Math.max(0, high)], false, 0.1), label }, description: `${label} of ${components.length} components, ${where}`,
   });
   const zero = made.y(0);
   let path = "";
@@ -106,7 +106,7 @@ function stems(table: Columns, column: string, label: string, followed: number, 
     const [x, y] = [made.x(components[row]!), made.y(values[row]!)];
     if (spots.some(([a, b]) => Math.abs(a - x) < 34 && Math.abs(b - y) < 14)) continue;
     spots.push([x, y]);
-    made.body.append(s("text", { x: round(x), y: round(values[row]! >= 0 ? Math.max(10, y - 4) : y + 13), "text-anchor": x < 16 ? "start" : x > made.width - 16 ? "end" : "middle", "font-size": 11, fill: theme().quiet }, String(components[row])));
+    made.body.append(s("text", { x: round(x), y: round(values[row]! >= 0 ? y - 8 : y + 13), "text-anchor": x < 16 ? "start" : x > made.width - 16 ? "end" : "middle", "font-size": 11, fill: theme().quiet }, String(components[row])));
   }
   const row = components.indexOf(followed);
   if (row >= 0 && !Number.isNaN(values[row]!)) made.body.append(s("circle", { cx: round(made.x(followed)), cy: round(made.y(values[row]!)), r: 5, fill: "none", stroke: theme().accent, "stroke-width": 2 }));

@@ -48,7 +48,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
   let made: Frame;
   const figure = new Figure({
     name: fileName("pca", run.label), title: "Principal components of the tokens' means",
-    draw: (width) => draw(width),
+    draw: (width) => table && draw(width),
     layer: () => ({ canvas: raster.canvas, left: made.left, top: made.top, width: made.width, height: made.height }),
     sheet: () => ({ names: table!.names, rows: Array.from({ length: table!.rows }, (_, row) => table!.names.map((name) => table!.cell(name, row))) }),
     how: () => howDefined([run], [["projection", "PCA with two components, fitted to the means of the chosen tokens and the origin, then moved so that the origin lies at (0, 0)"], ["chosen tokens", "ten equal bins of log₁₀ nₜ over the selected groups; names of at least three characters; 2 + ⌊4 √(|Tᵣ| / max |Tᵣ|)⌋ drawn per bin (Yamagiwa & Shimodaira 2025, appendix A), unless --tokens named them"]]),
@@ -74,7 +74,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
     for (const token of tokens) {
       shares.fill(share(token));
       const faint = one !== null && token.name !== one;
-      raster.draw({ x: px, y: py, places: token.states, share: shares, colour: [0, 0, 0], radius: 1.6, opacity: faint ? 0.06 : one ? 0.9 : 0.45 });
+      raster.draw({ x: px, y: py, places: token.states, share: shares, colour: [0, 0, 0], radius: 1.7, opacity: faint ? 0.06 : one ? 0.9 : 0.6 });
     }
     raster.show();
     const zero = [round(made.x(0)), round(made.y(0))] as const;

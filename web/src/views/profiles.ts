@@ -8,7 +8,7 @@ import { stacked } from "../chart/stacked";
 import { Figure, howPanel } from "../figure";
 import { howMeasured, selectionTitle } from "../how";
 import { note, route } from "../state";
-import { measureTitle, number, visible } from "../text";
+import { capital, measureTitle, number, visible } from "../text";
 import { seriesColour } from "../theme";
 import type { Sheet } from "../download";
 import { fileName, heading, type View } from "./common";
@@ -72,8 +72,6 @@ function show(book: Book, host: HTMLElement): void {
   gallery(book, measures, host, (name) => { measure = name; curve = pick(book, name); refresh(); main.scrollIntoView({ block: "center" }); });
   decomposition(book, host);
 }
-
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const unique = (curves: Curve[]): Curve[] => [...new Map(curves.map((curve) => [curveKey(curve), curve])).values()];
 

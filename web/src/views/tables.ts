@@ -116,7 +116,7 @@ function cell(table: Columns, name: string, row: number): HTMLElement {
   }
   const value = table.number(name, row);
   const exact = Number.isNaN(value) ? null : String(value);
-  const whole = table.isWhole(name) || name === "layer" || name === "step" || name === "n" || name === "rank" || name === "component";
+  const whole = table.isWhole(name) || (Number.isInteger(value) && Math.abs(value) < 1e12);
   return h("td", { class: "right", title: exact }, exact === null ? "" : whole ? count(value) : number(value, 5));
 }
 

@@ -38,6 +38,7 @@ export function histograms(session: Session): Histograms {
     return new Figure({
       name: fileName("histogram", column, session.run.label), title: label, small: true,
       draw: (width) => {
+        if (!session.table) return null;
         const { own, domain, mean, counts } = counted();
         const part = session.chosen ? histogram(own, session.chosen, ...domain, BINS) : column === "log_n" ? histogram(own, session.inside, ...domain, BINS) : null;
         const marks = session.pins.map((place, i) => ({ value: own[place]!, colour: seriesColour(i) }));

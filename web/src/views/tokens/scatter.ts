@@ -41,7 +41,7 @@ export class Scatter {
       name: fileName("variance-on-mean", run.label),
       title: "Variance against squared norm of the mean",
       note: "One point per group, coloured by how often it occurs. Hover or use the arrow keys to read a point, click or press Enter to pin it, drag around points to choose them.",
-      draw: (width) => this.draw(width),
+      draw: (width) => session.table && this.draw(width),
       layer: () => ({ canvas: this.raster.canvas, left: this.made.left, top: this.made.top, width: this.made.width, height: this.made.height }),
       sheet: () => this.sheet(),
       how: () => howDefined([run], DEFINITIONS),
