@@ -32,7 +32,13 @@ async function start(): Promise<void> {
     h("header", { class: "top" }, h("div", { class: "bar" }, h("h1", {}, visible(book.title)), shade), nav), main,
     h("footer", {}, `Layerscope ${book.program}`, " · this file holds all its data and asks nothing of the network"));
   app.removeAttribute("aria-busy");
-  const links = () => replace(nav, ...VIEWS.map((view) => h("a", { href: link(view.name), "aria-current": view.name === route().view ? "page" : null, class: view.absent(book) ? "empty" : "" }, view.title)));
+  const anchors = VIEWS.map((view) => h("a", { class: view.absent(book) ? "empty" : "" }, view.title));
+  replace(nav, ...anchors);
+  const links = () => VIEWS.forEach((view, i) => {
+    anchors[i]!.setAttribute("href", link(view.name));
+    if (view.name === route().view) anchors[i]!.setAttribute("aria-current", "page");
+    else anchors[i]!.removeAttribute("aria-current");
+  });
   const show = () => {
     links();
     display(book, main);

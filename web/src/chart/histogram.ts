@@ -2,7 +2,7 @@
 
 import { s } from "../dom";
 import { theme } from "../theme";
-import { count, number } from "../text";
+import { number } from "../text";
 import { frame, round } from "./frame";
 
 export interface HistogramOptions {
@@ -32,14 +32,13 @@ export function bars(options: HistogramOptions): SVGSVGElement {
   });
   const step = made.width / options.counts.length;
   const [low, high] = options.domain;
-  const at = (i: number) => low + ((high - low) * i) / options.counts.length;
-  const draw = (counts: Uint32Array, fill: string) =>
-    counts.forEach((own, i) => {
-      if (own === 0) return;
-      const y = made.y(own);
-      const title = s("title", {}, `${number(at(i))} to ${number(at(i + 1))}: ${count(own)}`);
-      made.body.append(s("rect", { x: round(i * step + 0.5), y: round(y), width: round(Math.max(0.5, step - 1)), height: round(made.height - y), fill }, title));
-    });
+  // One path for all bars: they are drawn anew with every step of a slider.
+  const draw = (counts: Uint32Array, fill: string) => {
+    const wide = round(Math.max(0.5, step - 1));
+    let d = "";
+    counts.forEach((own, i) => { if (own > 0) d += `M${round(i * step + 0.5)} ${made.height}V${round(made.y(own))}h${wide}V${made.height}z`; });
+    made.body.append(s("path", { d, fill }));
+  };
   draw(options.counts, options.part ? theme().ghost : axis);
   if (options.part) draw(options.part, accent);
   if (options.mean !== undefined && Number.isFinite(options.mean) && options.mean >= low && options.mean <= high) {

@@ -7,6 +7,8 @@ export interface Scale {
   (value: number): number;
   invert(place: number): number;
   ticks(about: number): number[];
+  /** The places of many values at once. */
+  all(values: Float64Array, places: Float32Array): void;
 }
 
 /** A scale; a logarithmic one needs a positive domain. */
@@ -20,6 +22,11 @@ export function scale(domain: [number, number], range: [number, number], log = f
   made.domain = domain;
   made.range = range;
   made.invert = (place) => back(low + (place - range[0]) / slope);
+  made.all = (values, places) => {
+    const shift = range[0] - low * slope;
+    if (log) for (let i = 0; i < values.length; i++) places[i] = shift + Math.log10(values[i]!) * slope;
+    else for (let i = 0; i < values.length; i++) places[i] = shift + values[i]! * slope;
+  };
   made.ticks = (about) => (log ? logTicks(domain, about) : linearTicks(domain, about));
   return made;
 }
@@ -44,7 +51,7 @@ function linearTicks([low, high]: [number, number], about: number): number[] {
 function niceStep(rough: number): number {
   const power = 10 ** Math.floor(Math.log10(rough || 1));
   const share = rough / power;
-  return power * (share > 5 ? 10 : share > 2 ? 5 : share > 1 ? 2 : 1);
+  return power * (share > 7 ? 10 : share > 3.2 ? 5 : share > 1.5 ? 2 : 1);
 }
 
 function logTicks([low, high]: [number, number], about: number): number[] {

@@ -33,13 +33,14 @@ export function stacked(options: StackedOptions): SVGSVGElement {
       below += part;
     });
   });
-  const total = options.height + 22;
-  made.svg.setAttribute("height", String(total));
-  made.svg.setAttribute("viewBox", `0 0 ${options.width} ${total}`);
-  let at = made.left;
+  let [at, y] = [10, options.height + 4];
   options.names.forEach((name, k) => {
-    made.svg.append(s("rect", { x: round(at), y: options.height + 5, width: 11, height: 11, fill: theme().parts[k] ?? theme().axis }), s("text", { x: round(at + 17), y: options.height + 15 }, name));
-    at += textWidth(name) + 38;
+    const wide = textWidth(name) + 38;
+    if (at > 10 && at + wide - 20 > options.width) [at, y] = [10, y + 20];
+    made.svg.append(s("rect", { x: round(at), y, width: 11, height: 11, fill: theme().parts[k] ?? theme().axis }), s("text", { x: round(at + 17), y: y + 10 }, name));
+    at += wide;
   });
+  made.svg.setAttribute("height", String(y + 18));
+  made.svg.setAttribute("viewBox", `0 0 ${options.width} ${y + 18}`);
   return made.svg;
 }

@@ -18,13 +18,14 @@ export interface Histograms {
 }
 
 export function histograms(session: Session): Histograms {
+  const everyone = Uint32Array.from({ length: session.names.rows }, (_, i) => i);
   const limits = new Map<string, { domain: [number, number]; mean: number }>();
   const figures = COLUMNS.map(([column, label]) => {
-    const values = () => (column === "log_n" ? session.n.map(Math.log10) : session.table.reals(column));
+    const values = () => (column === "log_n" ? session.logN : session.table.reals(column));
     const counted = () => {
       const own = values();
-      const places = column === "log_n" ? Uint32Array.from(own.keys()) : session.inside;
-      const key = [column, session.place, session.range.minimum, session.range.maximum].join();
+      const places = column === "log_n" ? everyone : session.inside;
+      const key = [column, column === "log_n" && !session.table.has("n") ? "" : session.place, session.range.minimum, session.range.maximum].join();
       let known = limits.get(key);
       if (!known) {
         const order = sorted(own, places);

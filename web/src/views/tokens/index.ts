@@ -7,7 +7,7 @@ import { Figure, howPanel } from "../../figure";
 import { howMeasured } from "../../how";
 import { note, route } from "../../state";
 import type { Fit } from "../../stats/line";
-import { count, fixed3 } from "../../text";
+import { count, fixed3, number } from "../../text";
 import { theme } from "../../theme";
 import { chosenPoint, chosenRun, fileName, heading, pointSlider, runSelect, type View } from "../common";
 import { frequencyFilter } from "./frequency";
@@ -60,8 +60,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
     sweep.element, distribution.element, paths.element);
   session.on((change) => {
     if (change === "aim") return scatter.drawAim();
-    if (change === "pins") scatter.drawPins();
-    else scatter.figure.redraw();
+    scatter.figure.redraw();
     if (change === "point" || change === "filter") {
       replace(fit, ...fitLines(session.fit));
       sweep.redraw();
@@ -76,7 +75,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
 }
 
 function fitLines(fit: Fit): Node[] {
-  const value = (label: string, number: number, name: string) => h("div", {}, h("span", {}, label), h("b", { "data-name": name, "data-value": String(number), title: String(number) }, fixed3(number)));
+  const value = (label: string, own: number, name: string) => h("div", {}, h("span", {}, label), h("b", { "data-name": name, "data-value": String(own), title: String(own) }, name === "intercept" ? number(own) : fixed3(own)));
   if (!fit.line) return [h("p", { class: "note" }, `No line: ${fit.n < 3 ? "fewer than three groups" : "no spread in M or V"} (${count(fit.n)} groups).`)];
   return [
     h("div", { class: "numbers" }, value("slope", fit.line.slope, "slope"), value("R²", fit.line.r2, "r2"), value("intercept", fit.line.intercept, "intercept")),

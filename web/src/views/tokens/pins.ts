@@ -5,8 +5,9 @@ import { lines, type Series } from "../../chart/lines";
 import { Figure, howPanel } from "../../figure";
 import { DEFINITIONS, howDefined } from "../../how";
 import type { Columns } from "../../data/blocks";
-import { number } from "../../text";
+import { count, number } from "../../text";
 import { seriesColour } from "../../theme";
+import { layerTicks } from "../profiles";
 import { fileName, absence } from "../common";
 import type { Session } from "./session";
 
@@ -21,7 +22,7 @@ export function pinList(session: Session): HTMLElement {
     swatch.style.background = seriesColour(i);
     return h("tr", { onpointerenter: () => session.aimAt(place), onpointerleave: () => session.aimAt(null) },
       h("th", { scope: "row" }, swatch, session.name(place, 18)),
-      h("td", {}, number(session.n[place]!, 3)), h("td", {}, value(place, "m")), h("td", {}, value(place, "v")),
+      h("td", {}, count(session.n[place]!)), h("td", {}, value(place, "m")), h("td", {}, value(place, "v")),
       h("td", {}, h("button", { type: "button", class: "quiet", "aria-label": `Unpin ${session.name(place)}`, onclick: () => session.unpin(place) }, "×")));
   });
   const head = h("tr", {}, ...["Token", "n", "M", "V"].map((name) => h("th", { scope: "col" }, name)), h("td", {}));
@@ -59,7 +60,7 @@ function track(session: Session, tables: Columns[], column: string, label: strin
   });
   return new Figure({
     name: fileName("tracks", column, session.run.label), title: label, small: true,
-    draw: (width) => lines({ width, height: 250, series, x: { label: "layer", format: (x) => `layer ${x}` }, y: { label }, mark: session.point.layer ?? undefined, description: `${label} of ${series.length} pinned tokens across the layers` }),
+    draw: (width) => lines({ width, height: 250, series, x: { label: "layer", ticks: layerTicks(series), format: (x) => `layer ${x}` }, y: { label }, mark: session.point.layer ?? undefined, description: `${label} of ${series.length} pinned tokens across the layers` }),
     sheet: () => ({ names: ["group", "layer", "point", column], rows: session.pins.flatMap((place) => session.points.map((point, k) => [session.names.text("group", place), point.layer, point.point, tables[k]!.cell(column, place)])) }),
   });
 }

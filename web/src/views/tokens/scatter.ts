@@ -2,12 +2,13 @@
 
 import { s } from "../../dom";
 import { colourBar } from "../../chart/heat";
-import { frame, round, textWidth, type Frame } from "../../chart/frame";
+import { frame, round, TEXT, textWidth, type Frame } from "../../chart/frame";
+import { placeLabels } from "../../chart/labels";
 import { Raster, rgb } from "../../chart/raster";
 import { padded } from "../../chart/scale";
 import { Figure } from "../../figure";
 import { howDefined, DEFINITIONS } from "../../how";
-import { quantile, sorted } from "../../stats/spread";
+import { extent, quantile, sorted } from "../../stats/spread";
 import { count, fixed3, tokenName, visible } from "../../text";
 import { seriesColour, theme } from "../../theme";
 import { fileName } from "../common";
@@ -34,6 +35,7 @@ export class Scatter {
   private readonly tip = document.createElement("div");
   private limits = new Map<string, [number, number]>();
   private lasso: [number, number][] | null = null;
+  private shared: { of: Float64Array; share: Float32Array; rarest: number; commonest: number } | null = null;
 
   constructor(private readonly session: Session, public options: ScatterOptions) {
     const { run } = session;
@@ -63,7 +65,7 @@ export class Scatter {
   private draw(width: number): SVGSVGElement {
     const { table, run, point, inside, outside } = this.session;
     const { log, full, others } = this.options;
-    const [m, v, n] = [table.reals("m"), table.reals("v"), this.session.n];
+    const [m, v] = [table.reals("m"), table.reals("v")];
     const bar = width > 520 ? 70 : 0;
     const narrow = width < 520;
     const made = frame({
@@ -75,16 +77,12 @@ export class Scatter {
     made.svg.setAttribute("width", String(width));
     made.svg.setAttribute("viewBox", `0 0 ${width} ${made.svg.viewBox.baseVal.height}`);
     if (this.x.length !== m.length) [this.x, this.y] = [new Float32Array(m.length), new Float32Array(m.length)];
-    for (let i = 0; i < m.length; i++) {
-      this.x[i] = made.x(m[i]!);
-      this.y[i] = made.y(v[i]!);
-    }
+    made.x.all(m, this.x);
+    made.y.all(v, this.y);
     this.raster.canvas.style.left = `${made.left}px`;
     this.raster.canvas.style.top = `${made.top}px`;
     this.raster.clear(made.width, made.height);
-    const [rarest, commonest] = this.spread(n);
-    const share = new Float32Array(n.length);
-    for (let i = 0; i < n.length; i++) share[i] = (Math.log10(n[i]!) - rarest) / (commonest - rarest || 1);
+    const { share, rarest, commonest } = this.shares();
     const radius = inside.length > 8000 ? 1.7 : inside.length > 2000 ? 2.2 : 3;
     const dots = { x: this.x, y: this.y, share: null, colour: rgb(theme().ghost), radius: radius * 0.8, opacity: 0.8 };
     if (others) this.raster.draw({ ...dots, places: outside });
@@ -108,25 +106,32 @@ export class Scatter {
     return made.svg;
   }
 
-  private spread(n: Float64Array): [number, number] {
-    let [low, high] = [Infinity, 1];
-    for (const value of n) if (value > 0) { low = Math.min(low, value); high = Math.max(high, value); }
-    return [Math.log10(Number.isFinite(low) ? low : 1), Math.log10(high)];
+  /** Where each group stands between the rarest and the commonest, logarithmically. */
+  private shares(): { share: Float32Array; rarest: number; commonest: number } {
+    const { logN } = this.session;
+    if (this.shared?.of !== logN) {
+      const [rarest, commonest] = extent(logN); // extent leaves out groups that do not occur here
+      this.shared = { of: logN, rarest, commonest, share: Float32Array.from(logN, (value) => (value - rarest) / (commonest - rarest || 1)) };
+    }
+    return this.shared;
   }
 
   private domain(column: "m" | "v", full: boolean, log: boolean): [number, number] {
     const { place, range, inside, table } = this.session;
     const key = [column, full, log, place, range.minimum, range.maximum].join();
-    let domain = this.limits.get(key);
-    if (!domain) {
+    let limits = this.limits.get(key);
+    if (!limits) {
       let values = sorted(table.reals(column), inside);
       if (log) values = values.subarray(values.findIndex((value) => value > 0));
       const edge = full ? 0 : 0.001;
       const [low, high] = [quantile(values, edge), quantile(values, 1 - edge)];
-      domain = Number.isNaN(low) ? (log ? [1, 10] : [0, 1]) : padded([low, high], log, 0.04);
-      this.limits.set(key, domain);
+      limits = Number.isNaN(low) ? (log ? [1, 10] : [0, 1]) : [low, high];
+      this.limits.set(key, limits);
     }
-    return domain;
+    // What is pinned is always in sight.
+    const values = table.reals(column);
+    const pinned = this.session.pins.map((pin) => values[pin]!).filter((value) => !log || value > 0);
+    return padded(extent([...limits, ...pinned]), log, 0.04);
   }
 
   private beyond(inside: Uint32Array): number {
@@ -150,23 +155,19 @@ export class Scatter {
   }
 
   /** Pinned groups with their names, placed where none covers another. */
-  drawPins(): void {
+  private drawPins(): void {
     if (!this.above) return;
     this.above.replaceChildren();
-    const taken: [number, number, number, number][] = [];
-    this.session.pins.forEach((place, i) => {
-      const [x, y] = [this.x[place]!, this.y[place]!];
+    const { pins } = this.session;
+    const here = pins.map((place) => ({ x: this.x[place]!, y: this.y[place]!, text: this.session.name(place, 24) }));
+    const spots = placeLabels(here, this.made.width, this.made.height, TEXT, 8);
+    here.forEach(({ x, y, text }, i) => {
       if (Number.isNaN(x) || Number.isNaN(y)) return;
-      const colour = seriesColour(i);
-      this.above!.append(s("circle", { cx: round(x), cy: round(y), r: 5, fill: colour, stroke: theme().paper, "stroke-width": 1.5 }));
-      const name = this.session.name(place, 24);
-      const width = textWidth(name);
-      const spots: [number, number][] = [[8, 4], [-width - 8, 4], [-width / 2, -10], [-width / 2, 20], [8, -12], [8, 20], [-width - 8, -12], [-width - 8, 20]];
-      const free = ([dx, dy]: [number, number]) => x + dx >= 0 && x + dx + width <= this.made.width && taken.every(([left, top, right, bottom]) => x + dx > right || x + dx + width < left || y + dy - 11 > bottom || y + dy + 3 < top);
-      const [dx, dy] = spots.find(free) ?? spots[0]!;
-      taken.push([x + dx, y + dy - 11, x + dx + width, y + dy + 3]);
-      const at = { x: round(x + dx), y: round(y + dy) };
-      this.above!.append(s("text", { ...at, stroke: theme().paper, "stroke-width": 3.5, "stroke-linejoin": "round" }, name), s("text", { ...at, fill: theme().ink, "font-weight": 600 }, name));
+      this.above!.append(s("circle", { cx: round(x), cy: round(y), r: 5, fill: seriesColour(i), stroke: theme().paper, "stroke-width": 1.5 }));
+      const spot = spots[i];
+      if (!spot) return; // its name is in the list
+      const at = { x: round(spot.x), y: round(spot.y) };
+      this.above!.append(s("text", { ...at, stroke: theme().paper, "stroke-width": 3.5, "stroke-linejoin": "round" }, text), s("text", { ...at, fill: theme().ink, "font-weight": 600 }, text));
     });
   }
 

@@ -14,8 +14,9 @@ export type Change = "point" | "filter" | "pins" | "chosen" | "aim";
 export class Session {
   readonly points: Point[];
   readonly names: Columns;
-  /** How often each group occurs. */
-  n: Float64Array;
+  /** How often each group occurs, and the logarithm of that. */
+  n!: Float64Array;
+  logN!: Float64Array;
   table!: Columns;
   /** The groups in the range, rarest first, and the others. */
   inside = new Uint32Array();
@@ -30,10 +31,16 @@ export class Session {
   constructor(readonly run: Run, public place: number, public range: Range) {
     this.points = run.points.groups;
     this.names = run.groups!;
-    this.n = this.names.reals("n");
+    this.count(this.names.reals("n"));
     const ids = this.names.reals("group_id");
     const pinned = (route().params.get("pin") ?? "").split(",").filter(Boolean).map(Number);
     this.pins = pinned.map((id) => ids.indexOf(id)).filter((place) => place >= 0).slice(0, PINS);
+  }
+
+  private count(n: Float64Array): void {
+    if (n === this.n) return;
+    this.n = n;
+    this.logN = n.map(Math.log10);
   }
 
   get point(): Point {
@@ -55,7 +62,7 @@ export class Session {
     if (ticket !== this.asked) return;
     this.place = place;
     this.table = table;
-    this.n = table.has("n") ? table.reals("n") : this.names.reals("n");
+    this.count(table.has("n") ? table.reals("n") : this.names.reals("n"));
     this.sift();
     this.tell("point");
   }
