@@ -26,7 +26,7 @@ async function start(): Promise<void> {
   const main = h("main", { id: "main" });
   const nav = h("nav", { "aria-label": "Views" });
   const name = () => (theme().name === "dark" ? "Light" : "Dark");
-  const shade = h("button", { type: "button", class: "shade", onclick: toggleTheme }, name());
+  const shade = h("button", { type: "button", class: "shade", title: "Other colours", onclick: toggleTheme }, name());
   replace(app,
     h("a", { class: "skip", href: "#main", onclick: (event: Event) => { event.preventDefault(); main.querySelector<HTMLElement>("h2")?.focus(); } }, "Skip to the figures"),
     h("header", { class: "top" }, h("div", { class: "bar" }, h("h1", {}, visible(book.title)), shade), nav), main,
@@ -41,6 +41,9 @@ async function start(): Promise<void> {
   });
   const show = () => {
     links();
+    // Only sideways: a narrow screen shows part of the bar.
+    const current = nav.querySelector<HTMLElement>('[aria-current="page"]');
+    if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
     display(book, main);
   };
   let shown = route().view;
@@ -52,7 +55,6 @@ async function start(): Promise<void> {
       scrollTo(0, 0);
       main.querySelector<HTMLElement>("h2")?.focus({ preventScroll: true });
     }
-    nav.querySelector('[aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "center" });
   });
   onNote(links);
   onTheme(() => {

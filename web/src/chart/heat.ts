@@ -56,9 +56,10 @@ export function heat(options: HeatOptions): SVGSVGElement {
       if (write && known) body.append(s("text", { x: round((j + 0.5) * cell), y: round((i + 0.5) * tall), dy: "0.35em", "text-anchor": "middle", "font-size": 11, fill: inkOn(share(value)), "pointer-events": "none" }, number(value, 3)));
     });
   });
+  // From the last one back: it is the point after the final norm.
   const every = Math.ceil((Math.max(...options.columns.map((column) => textWidth(column.label))) + 8) / cell);
   options.columns.forEach((column, j) => {
-    if (j % every === 0) body.append(s("text", { x: round((j + 0.5) * cell), y: height + 18, "text-anchor": "middle", fill: quiet }, column.label));
+    if ((options.columns.length - 1 - j) % every === 0) body.append(s("text", { x: round((j + 0.5) * cell), y: height + 18, "text-anchor": "middle", fill: quiet }, column.label));
   });
   body.append(s("text", { x: width / 2, y: height + 38, "text-anchor": "middle" }, options.xLabel));
   body.append(colourBar(width + 16, 0, height, domain, options.log ?? false));

@@ -3,7 +3,6 @@
 import { h, replace, s, select } from "../dom";
 import { frame, round } from "../chart/frame";
 import { lines } from "../chart/lines";
-import { padded } from "../chart/scale";
 import type { Columns } from "../data/blocks";
 import type { Book, Run } from "../data/run";
 import { Figure } from "../figure";
@@ -95,7 +94,7 @@ function stems(table: Columns, column: string, label: string, followed: number, 
   const [low, high] = extent(values);
   const made = frame({
     width, height: 320, x: { domain: [-0.5, Math.max(...components) + 0.5], label: "component" },
-    y: { domain: padded([Math.min(0, low), Math.max(0, high)], false, 0.1), label }, description: `${label} of ${components.length} components, ${where}`,
+    y: { domain: [low < 0 ? low - 0.1 * (high - low) : 0, high > 0 ? high + 0.1 * (high - Math.min(0, low)) : 0], label }, description: `${label} of ${components.length} components, ${where}`,
   });
   const zero = made.y(0);
   let path = "";
@@ -127,5 +126,5 @@ function largest(table: Columns, column: string, label: string, pick: (component
     const component = table.number("component", row);
     return h("tr", {}, h("th", { scope: "row" }, h("button", { type: "button", class: "link", "aria-label": `Follow component ${component}`, onclick: () => pick(component) }, String(component))), h("td", {}, number(values[row]!)), h("td", {}, percent(Math.abs(values[row]!) / total)), h("td", {}, number(table.number("mean", row))), h("td", {}, number(table.number("variance", row))));
   });
-  return h("table", {}, h("thead", {}, h("tr", {}, ...["Component", label, "share", "mean", "variance"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...rows));
+  return h("table", { "aria-label": `Components with the largest ${label}` }, h("thead", {}, h("tr", {}, ...["Component", "value", "share", "mean", "variance"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...rows));
 }

@@ -1,7 +1,7 @@
 //! One page to explore runs with: a single file that opens from disk and asks the network for nothing.
 //!
 //! The page's code is built from `web/` into `assets/page.html`, with a Content-Security-Policy that names that code by its hash
-//! and forbids everything else. What a run says follows as [blocks](block) in base64, inside script elements that no browser
+//! and forbids everything else. What a run says follows as blocks of typed columns in base64, inside script elements that no browser
 //! runs: no text of a run is ever part of the mark-up, whatever characters it has. Blocks of single points are decoded when they
 //! are looked at.
 

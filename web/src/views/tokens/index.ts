@@ -89,7 +89,7 @@ function chosenLines(session: Session): Node[] {
   const free = PINS - session.pins.length;
   return [h("div", { class: "chosen" },
     h("p", {}, `${count(places.length)} groups chosen: ${places.slice(0, 6).map((place) => session.name(place, 16)).join(", ")}${places.length > 6 ? " …" : ""}`),
-    h("button", { type: "button", disabled: free === 0, onclick: () => session.pin(places.slice(0, free)) }, `Pin ${places.length > free ? `the ${free} most frequent` : "them"}`), " ",
+    h("button", { type: "button", disabled: free === 0, onclick: () => session.pin(places.slice(0, free)) }, free === 0 ? `All ${PINS} pins are used` : `Pin ${places.length > free ? `the ${free} most frequent` : "them"}`), " ",
     h("button", { type: "button", onclick: () => session.choose(null) }, "Clear"))];
 }
 
