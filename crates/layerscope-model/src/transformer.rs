@@ -63,6 +63,11 @@ impl<B: Backend> Transformer<B> {
 
     /// Runs one batch, showing the states of every point to the observer.
     pub fn forward<O: Observer<B>>(&self, batch: &Batch, space: &mut Workspace<B>, observer: &O) -> Result<(), O::Error> {
+        self.forward_to(Point::FinalNorm, batch, space, observer)
+    }
+
+    /// The same, but nothing is computed beyond `last`.
+    pub fn forward_to<O: Observer<B>>(&self, last: Point, batch: &Batch, space: &mut Workspace<B>, observer: &O) -> Result<(), O::Error> {
         batch.check(&self.spec)?;
         if batch.tokens() > space.capacity {
             *space = self.workspace(batch.tokens());
@@ -74,11 +79,11 @@ impl<B: Backend> Transformer<B> {
         self.fill_angles(batch, space);
         embed(&self.spec.embedding, &self.embedding, backend, batch, space);
         show(Point::Embedding, &space.stream)?;
-        for (i, block) in self.blocks.iter().enumerate() {
+        for (i, block) in self.blocks.iter().enumerate().take_while(|(i, _)| Point::Block(i + 1) <= last) {
             block.forward(backend, batch, space);
             show(Point::Block(i + 1), &space.stream)?;
         }
-        if let Some(norm) = &self.final_norm {
+        if let Some(norm) = self.final_norm.as_ref().filter(|_| last == Point::FinalNorm) {
             backend.apply_norm(&space.stream, batch.tokens(), norm, &mut space.normed);
             show(Point::FinalNorm, &space.normed)?;
         }

@@ -8,7 +8,7 @@ use layerscope_compute::for_each_isa;
 use crate::rows::Chunk;
 
 /// Components per strip: one cache line of f32, and few enough f64 sums to live in registers.
-const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
 for_each_isa! {
     /// ||x||^2 of every row.
@@ -273,7 +273,7 @@ fn add<const W: usize>(sum: &mut [f64; W], values: [f64; W]) {
 
 /// Halves the lanes until one is left.
 #[inline(always)]
-fn fold(mut lanes: [f64; LANES]) -> f64 {
+pub(crate) fn fold(mut lanes: [f64; LANES]) -> f64 {
     let mut width = LANES / 2;
     while width > 0 {
         for l in 0..width {

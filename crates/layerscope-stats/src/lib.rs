@@ -27,9 +27,11 @@
 //! # Ok::<(), layerscope_stats::Error>(())
 //! ```
 
+mod eigen;
 mod error;
 mod kernels;
 pub mod measure;
+mod products;
 mod rows;
 pub mod sketch;
 

@@ -138,6 +138,11 @@ impl<'a> BatchRows<'a> {
         &self.norms
     }
 
+    /// All rows, counted or not.
+    pub(crate) fn states(&self) -> &'a [f32] {
+        self.states
+    }
+
     /// One row's state.
     pub fn state(&self, row: u32) -> &'a [f32] {
         &self.states[row as usize * self.dim..][..self.dim]

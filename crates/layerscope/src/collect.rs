@@ -3,60 +3,105 @@
 //! So the sketches are bit-identical for any number of threads. A worker waits at a point only while an earlier batch has not
 //! passed it; since batches start in order, threads stagger by themselves and rarely wait.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use layerscope_compute::{Cpu, States};
+use layerscope_corpus::OnError;
 use layerscope_model::{Batch, Observer, Point, Transformer};
-use layerscope_stats::sketch::PointSketch;
-use layerscope_stats::{BatchRows, Segments};
+use layerscope_stats::BatchRows;
 
 use crate::error::{Error, Result};
+use crate::items::Items;
+use crate::kept::Kept;
+use crate::point_state::{PointState, not_finite, without};
 
-/// One batch with the group of each of its rows ([`layerscope_stats::NOT_COUNTED`] for rows that are only read).
-#[derive(Clone, Debug)]
-pub struct GroupedBatch {
-    /// What the model reads.
-    pub batch: Batch,
-    /// What each row counts as.
-    pub groups: Vec<u32>,
-}
+/// How often whoever waits for the workers looks up.
+const TICK: Duration = Duration::from_millis(50);
 
-/// The sketches of all points, and how far each has come.
-pub struct Collector {
+/// The sketches of some points, and how far each has come.
+pub struct Collector<'a> {
     points: Vec<(Point, Turnstile)>,
+    kept: &'a Kept,
+    on_error: OnError,
+    progress: Progress,
 }
 
-impl Collector {
-    /// Sketches for the given points, with `first` the batch that comes next (0 for a new run).
-    pub fn new(sketches: Vec<(Point, PointSketch)>, first: usize) -> Collector {
-        Collector { points: sketches.into_iter().map(|(at, sketch)| (at, Turnstile::new(sketch, first))).collect() }
+/// How many run, and what each is ready for.
+#[derive(Clone, Copy, Debug)]
+pub struct Workers {
+    /// Threads.
+    pub threads: usize,
+    /// Rows of the largest batch: buffers are made once.
+    pub rows: usize,
+}
+
+/// What the workers have finished, readable at any moment.
+#[derive(Debug, Default)]
+pub struct Progress {
+    documents: AtomicU64,
+    tokens: AtomicU64,
+}
+
+impl Progress {
+    /// Documents whose first sequence went through the model.
+    pub fn documents(&self) -> u64 {
+        self.documents.load(Ordering::Relaxed)
     }
 
-    /// Runs batches `first..` of `batches` on `threads` workers. `batches(i)` gives batch `i`, or none at the end.
+    /// Tokens that went through the model.
+    pub fn tokens(&self) -> u64 {
+        self.tokens.load(Ordering::Relaxed)
+    }
+}
+
+impl<'a> Collector<'a> {
+    /// States for the given points, in the model's order, with `first` the batch that comes next (0 for a new run).
+    pub fn new(states: Vec<(Point, PointState)>, first: usize, kept: &'a Kept, on_error: OnError) -> Collector<'a> {
+        let points = states.into_iter().map(|(at, state)| (at, Turnstile::new(state, first))).collect();
+        Collector { points, kept, on_error, progress: Progress::default() }
+    }
+
+    /// What was done since this collector was made.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Runs batches from `first` on until there is none left or `pause` says so; returns the batch that comes next, before which
+    /// every point has all batches and none has more.
     ///
-    /// After an error the sketches hold what was committed before it, which may differ from point to point.
+    /// `batches(i)` gives batch `i`, or none at the end. `pause` is asked a few times a second on the calling thread. After an error
+    /// the states hold what was committed before it, which may differ from point to point.
     pub fn run(
         &self,
         transformer: &Transformer<Cpu>,
         first: usize,
-        threads: usize,
-        batches: &(dyn Fn(usize) -> Result<Option<GroupedBatch>> + Sync),
-    ) -> Result<()> {
+        workers: Workers,
+        batches: &(dyn Fn(usize) -> Result<Option<Items>> + Sync),
+        pause: &mut dyn FnMut(&Progress) -> bool,
+    ) -> Result<usize> {
+        let Some(&(last, _)) = self.points.last() else { return Ok(first) };
         let next = AtomicUsize::new(first);
-        let stopped = AtomicBool::new(false);
+        let (stopped, paused) = (AtomicBool::new(false), AtomicBool::new(false));
         let failure: Mutex<Option<Error>> = Mutex::new(None);
         let work = || {
-            let mut space = transformer.workspace(0);
+            let mut space = transformer.workspace(workers.rows);
             let mut one = || -> Result<bool> {
                 let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(GroupedBatch { batch, groups }) = batches(index)? else { return Ok(false) };
-                let segments = Segments::new(&groups);
-                let observer = BatchObserver { collector: self, index, segments: &segments, stopped: &stopped };
-                transformer.forward(&batch, &mut space, &observer)?;
+                let Some(items) = batches(index)? else {
+                    next.fetch_sub(1, Ordering::Relaxed);
+                    return Ok(false);
+                };
+                let slots = self.kept.slots(&items);
+                let observer = BatchObserver { collector: self, index, items: &items, slots: &slots, stopped: &stopped };
+                transformer.forward_to(last, &items.batch, &mut space, &observer)?;
+                self.progress.documents.fetch_add(items.documents() as u64, Ordering::Relaxed);
+                self.progress.tokens.fetch_add(items.batch.tokens() as u64, Ordering::Relaxed);
                 Ok(true)
             };
-            while !stopped.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) && !paused.load(Ordering::Relaxed) {
                 match one() {
                     Ok(true) => {}
                     Ok(false) => break,
@@ -70,48 +115,103 @@ impl Collector {
                 }
             }
         };
-        std::thread::scope(|scope| (0..threads.max(1)).for_each(|_| drop(scope.spawn(work))));
-        failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+        std::thread::scope(|scope| {
+            let (alive, ended) = channel::<()>();
+            for _ in 0..workers.threads.max(1) {
+                let alarm = Alarm { _alive: alive.clone(), collector: self, stopped: &stopped };
+                let work = &work;
+                scope.spawn(move || {
+                    let _alarm = alarm;
+                    work();
+                });
+            }
+            drop(alive);
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
+                if !paused.load(Ordering::Relaxed) && pause(&self.progress) {
+                    paused.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(next.into_inner()), Err)
     }
 
-    /// The sketches.
-    pub fn finish(self) -> Vec<(Point, PointSketch)> {
+    /// Looks at the states between two runs.
+    pub fn with_states<T>(&self, look: impl FnOnce(&[(Point, &PointState)]) -> T) -> T {
+        let guards: Vec<_> = self.points.iter().map(|(at, turnstile)| (*at, lock(&turnstile.state))).collect();
+        let states: Vec<_> = guards.iter().map(|(at, guard)| (*at, &guard.1)).collect();
+        look(&states)
+    }
+
+    /// The states.
+    pub fn finish(self) -> Vec<(Point, PointState)> {
         self.points.into_iter().map(|(at, turnstile)| (at, turnstile.finish())).collect()
+    }
+}
+
+/// Ends with its worker; should that panic, the others must not wait for its batch for ever.
+struct Alarm<'a> {
+    _alive: Sender<()>,
+    collector: &'a Collector<'a>,
+    stopped: &'a AtomicBool,
+}
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.stopped.store(true, Ordering::Relaxed);
+            self.collector.points.iter().for_each(|(_, turnstile)| turnstile.wake());
+        }
     }
 }
 
 /// Carries one batch's states to the sketches.
 struct BatchObserver<'a> {
-    collector: &'a Collector,
+    collector: &'a Collector<'a>,
     index: usize,
-    segments: &'a Segments,
+    items: &'a Items,
+    slots: &'a [(u32, u32)],
     stopped: &'a AtomicBool,
 }
 
 impl Observer<Cpu> for BatchObserver<'_> {
     type Error = Error;
 
-    fn observe(&self, batch: &Batch, at: Point, states: &States<Cpu>) -> Result<()> {
+    fn observe(&self, _: &Batch, at: Point, states: &States<Cpu>) -> Result<()> {
         let Some((_, turnstile)) = self.collector.points.iter().find(|(point, _)| *point == at) else { return Ok(()) };
+        let (items, dim) = (self.items, states.width);
+        let states = items.states(states.as_slice(), dim);
         // Norms are taken before the turn: the more is done here, the less others wait.
-        let rows = BatchRows::new(states.as_slice(), states.width, self.segments, batch.offsets())?;
-        turnstile.pass(self.index, self.stopped, |sketch| Ok(sketch.update(&rows)?))
+        let rows = BatchRows::new(&states, dim, &items.segments, &items.offsets)?;
+        let bad = not_finite(&rows);
+        if bad.is_empty() {
+            return turnstile.pass(self.index, self.stopped, |state| state.update(&rows, self.slots));
+        }
+        if self.collector.on_error == OnError::Fail {
+            let item = items.id(bad[0] as usize);
+            return Err(Error::NotFinite { at, document: item.document, position: item.position });
+        }
+        let segments = without(items, &bad);
+        let rows = BatchRows::new(&states, dim, &segments, &items.offsets)?;
+        turnstile.pass(self.index, self.stopped, |state| {
+            state.excluded += bad.len() as u64;
+            state.update(&rows, self.slots)
+        })
     }
 }
 
-/// A sketch that lets batches in by their number.
+/// A state that lets batches in by their number.
 struct Turnstile {
-    state: Mutex<(usize, PointSketch)>,
+    state: Mutex<(usize, PointState)>,
     moved: Condvar,
 }
 
 impl Turnstile {
-    fn new(sketch: PointSketch, first: usize) -> Turnstile {
-        Turnstile { state: Mutex::new((first, sketch)), moved: Condvar::new() }
+    fn new(state: PointState, first: usize) -> Turnstile {
+        Turnstile { state: Mutex::new((first, state)), moved: Condvar::new() }
     }
 
     /// Waits for the turn of batch `index`, lets it in, and calls the next.
-    fn pass(&self, index: usize, stopped: &AtomicBool, enter: impl FnOnce(&mut PointSketch) -> Result<()>) -> Result<()> {
+    fn pass(&self, index: usize, stopped: &AtomicBool, enter: impl FnOnce(&mut PointState) -> Result<()>) -> Result<()> {
         let mut state = lock(&self.state);
         while state.0 != index {
             if stopped.load(Ordering::Relaxed) {
@@ -133,7 +233,7 @@ impl Turnstile {
         self.moved.notify_all();
     }
 
-    fn finish(self) -> PointSketch {
+    fn finish(self) -> PointState {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).1
     }
 }

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use layerscope_compute::ErrorKind;
+use layerscope_corpus::DocumentId;
+use layerscope_model::Point;
 
 /// This crate's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -13,6 +15,34 @@ pub enum Error {
     /// The model could not be used.
     #[error(transparent)]
     Model(#[from] layerscope_model::Error),
+    /// The text could not be used.
+    #[error(transparent)]
+    Corpus(#[from] layerscope_corpus::Error),
+    /// A table could not be written or read.
+    #[error(transparent)]
+    Report(#[from] layerscope_report::Error),
+    /// A request that makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// A run that was not begun, or not continued.
+    #[error("{0}")]
+    Refused(String),
+    /// The text is not what it was.
+    #[error("{0}")]
+    Changed(String),
+    /// A run that was stopped and can be resumed.
+    #[error("{0}")]
+    Interrupted(String),
+    /// A hidden state with a component that is not a number, or infinite.
+    #[error("document {document}, token {position}: the states are not finite at {at}; leave such states out with --on-error skip")]
+    NotFinite {
+        /// Where in the network.
+        at: Point,
+        /// The document.
+        document: DocumentId,
+        /// The token's place in it.
+        position: u32,
+    },
     /// Sketches could not be updated, merged or restored.
     #[error(transparent)]
     Stats(#[from] layerscope_stats::Error),
@@ -45,9 +75,13 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Model(error) => error.kind(),
+            Error::Corpus(error) => error.kind(),
             Error::Stats(error) => error.kind(),
-            Error::Mismatch(_) => ErrorKind::Refused,
-            Error::Stopped => ErrorKind::Interrupted,
+            Error::Report(error) => error.kind(),
+            Error::Usage(_) => ErrorKind::Usage,
+            Error::Changed(_) | Error::NotFinite { .. } => ErrorKind::Corpus,
+            Error::Mismatch(_) | Error::Refused(_) => ErrorKind::Refused,
+            Error::Stopped | Error::Interrupted(_) => ErrorKind::Interrupted,
             Error::Damaged { .. } | Error::Io { .. } => ErrorKind::Io,
         }
     }

@@ -78,7 +78,7 @@ impl Inspection {
         Ok(Inspection { probe: Some(probe(&transformer, threads, limit)?), ..Inspection::new(&model) })
     }
 
-    fn new(model: &Model) -> Inspection {
+    pub(crate) fn new(model: &Model) -> Inspection {
         let spec = &model.spec;
         let attention = &spec.blocks[0].attention;
         let parameters = model.plan.parameters();

@@ -11,16 +11,33 @@
 //! # Ok::<(), layerscope::Error>(())
 //! ```
 
+pub mod cancel;
+mod choose;
 pub mod cli;
 pub mod collect;
 pub mod demo;
 mod diagram;
 mod error;
+mod estimate;
+pub mod facts;
+pub mod finish;
 mod inspect;
+pub mod items;
+pub mod kept;
+mod massive;
+pub mod merge;
+pub mod plan;
+pub mod point_state;
 mod probe;
+pub mod run;
+pub mod settings;
 pub mod state;
 pub mod store;
+pub mod summary;
+mod system;
+pub mod tables;
 mod text;
+mod work;
 
 pub use error::{Error, Result};
 pub use inspect::Inspection;

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +32,8 @@ pub type Fingerprint = Map<String, Value>;
 struct Metadata {
     version: String,
     fingerprint: String,
+    /// What else belongs to the tensors, as JSON.
+    details: String,
     /// A JSON object: tensor to CRC-32.
     checksums: String,
     /// CRC-32 of the header with [`NO_CHECKSUM`] in this place.
@@ -53,30 +55,72 @@ struct Header {
     tensors: BTreeMap<String, Entry>,
 }
 
-/// Writes tensors and the fingerprint of what they were computed from.
-pub fn write_state(store: &Store, name: &str, fingerprint: &Fingerprint, tensors: &Tensors<'_>) -> Result<()> {
+/// What a state file says beside its numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct About {
+    /// What the numbers were computed from.
+    pub fingerprint: Fingerprint,
+    /// Anything else that belongs to them.
+    pub details: Value,
+}
+
+/// Writes tensors and what is to be known about them.
+pub fn write_state(store: &Store, name: &str, about: &About, tensors: &Tensors<'_>) -> Result<()> {
     let failed = |source: io::Error| Error::io(&store.path(name), source);
-    let mut checksums = Map::new();
+    let mut checksums = BTreeMap::new();
     let mut entries = BTreeMap::new();
     let mut end = 0;
     for (tensor_name, tensor) in &tensors.0 {
         let start = end;
         end += (tensor.values.len() * width(&tensor.values)) as u64;
-        checksums.insert(tensor_name.clone(), checksum(&tensor.values).map_err(failed)?.into());
+        checksums.insert(tensor_name.clone(), checksum(&tensor.values).map_err(failed)?);
         let (dtype, shape) = (dtype(&tensor.values).to_owned(), tensor.shape.clone());
         entries.insert(tensor_name.clone(), Entry { dtype, shape, data_offsets: [start, end] });
     }
+    put(store, name, about, &checksums, entries, |out| {
+        tensors.0.values().try_for_each(|tensor| for_each_chunk(&tensor.values, |bytes| out.write_all(bytes)))
+    })
+}
+
+/// Writes one file with those tensors of several files that `wanted` names, without holding any of them in memory.
+pub fn join_states(store: &Store, name: &str, about: &About, parts: &[&StateFile], wanted: impl Fn(&str) -> bool) -> Result<()> {
+    let mut sources: BTreeMap<&String, (&StateFile, &StoredTensor)> = BTreeMap::new();
+    for &part in parts {
+        sources.extend(part.tensors.iter().filter(|(name, _)| wanted(name)).map(|(name, stored)| (name, (part, stored))));
+    }
+    let mut checksums = BTreeMap::new();
+    let mut entries = BTreeMap::new();
+    let mut end = 0;
+    for (&tensor, (_, stored)) in &sources {
+        let start = end;
+        end += stored.bytes as u64;
+        checksums.insert(tensor.clone(), stored.checksum);
+        entries.insert(tensor.clone(), Entry { dtype: stored.dtype.clone(), shape: stored.shape.clone(), data_offsets: [start, end] });
+    }
+    put(store, name, about, &checksums, entries, |out| sources.values().try_for_each(|(part, stored)| part.copy(stored, out)))
+}
+
+fn put(
+    store: &Store,
+    name: &str,
+    about: &About,
+    checksums: &BTreeMap<String, u32>,
+    tensors: BTreeMap<String, Entry>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    let failed = |source: io::Error| Error::io(&store.path(name), source);
     let metadata = Metadata {
         version: VERSION.to_owned(),
-        fingerprint: Value::Object(fingerprint.clone()).to_string(),
-        checksums: Value::Object(checksums).to_string(),
+        fingerprint: Value::Object(about.fingerprint.clone()).to_string(),
+        details: about.details.to_string(),
+        checksums: serde_json::to_string(checksums).map_err(|error| failed(error.into()))?,
         header_checksum: NO_CHECKSUM.to_owned(),
     };
-    let header = header_bytes(Header { metadata, tensors: entries }).map_err(failed)?;
+    let header = header_bytes(Header { metadata, tensors }).map_err(failed)?;
     store.put_atomic(name, |out| {
         out.write_all(&(header.len() as u64).to_le_bytes())?;
         out.write_all(&header)?;
-        tensors.0.values().try_for_each(|tensor| for_each_chunk(&tensor.values, |bytes| out.write_all(bytes)))
+        write(out)
     })
 }
 
@@ -94,7 +138,7 @@ pub struct StateFile {
     path: PathBuf,
     file: File,
     data: u64,
-    fingerprint: Fingerprint,
+    about: About,
     tensors: BTreeMap<String, StoredTensor>,
 }
 
@@ -134,6 +178,7 @@ impl StateFile {
             return Err(damaged("its header does not match its checksum"));
         }
         let fingerprint = serde_json::from_str(&header.metadata.fingerprint).map_err(|_| damaged("its fingerprint is not readable"))?;
+        let details = serde_json::from_str(&header.metadata.details).map_err(|_| damaged("its details are not readable"))?;
         let checksums: BTreeMap<String, u32> =
             serde_json::from_str(&header.metadata.checksums).map_err(|_| damaged("its checksums are not readable"))?;
         let data = 8 + length;
@@ -147,25 +192,48 @@ impl StateFile {
             let stored = StoredTensor { dtype: entry.dtype, shape: entry.shape, start, bytes: (end - start) as usize, checksum };
             tensors.insert(name, stored);
         }
-        Ok(StateFile { path: path.to_owned(), file, data, fingerprint, tensors })
+        Ok(StateFile { path: path.to_owned(), file, data, about: About { fingerprint, details }, tensors })
     }
 
-    /// What the state was computed from.
-    pub fn fingerprint(&self) -> &Fingerprint {
-        &self.fingerprint
+    /// What it says beside its numbers.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The names of its tensors, ascending.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
     }
 
     /// Refuses a state of another model, corpus or setting, and says what differs.
     pub fn expect(&self, expected: &Fingerprint) -> Result<()> {
-        let keys: std::collections::BTreeSet<&String> = expected.keys().chain(self.fingerprint.keys()).collect();
-        let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
-        let differing = keys.into_iter().filter(|key| expected.get(*key) != self.fingerprint.get(*key));
-        let differences: Vec<String> = differing
-            .map(|key| format!("{key} is {} there and {} here", shown(self.fingerprint.get(key)), shown(expected.get(key))))
-            .collect();
+        let differences = differences(&self.about.fingerprint, expected);
         match differences.is_empty() {
             true => Ok(()),
-            false => Err(Error::Mismatch(format!("{}: not of this run: {}", self.path.display(), differences.join("; ")))),
+            false => Err(Error::Mismatch(format!("{}: not of this run: {differences}", self.path.display()))),
+        }
+    }
+
+    /// Copies the bytes of a tensor, checking them on the way.
+    fn copy(&self, stored: &StoredTensor, out: &mut dyn Write) -> io::Result<()> {
+        let mut hasher = crc32fast::Hasher::new();
+        let mut buffer = vec![0; stored.bytes.min(1 << 20)];
+        let mut done = 0;
+        while done < stored.bytes {
+            let piece = buffer.len().min(stored.bytes - done);
+            self.file.read_exact_at(&mut buffer[..piece], self.data + stored.start + done as u64)?;
+            hasher.update(&buffer[..piece]);
+            out.write_all(&buffer[..piece])?;
+            done += piece;
+        }
+        match hasher.finalize() == stored.checksum {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", self.path.display()))),
         }
     }
 
@@ -188,6 +256,16 @@ impl StateFile {
         }
         Ok(tensors)
     }
+}
+
+/// How two fingerprints differ, in words; empty when they are equal.
+pub fn differences(there: &Fingerprint, here: &Fingerprint) -> String {
+    let keys: std::collections::BTreeSet<&String> = here.keys().chain(there.keys()).collect();
+    let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
+    let differing = keys.into_iter().filter(|key| here.get(*key) != there.get(*key));
+    let lines: Vec<String> =
+        differing.map(|key| format!("{key} is {} there and {} here", shown(there.get(key)), shown(here.get(key)))).collect();
+    lines.join("; ")
 }
 
 fn read_at(file: &File, path: &Path, bytes: &mut [u8], start: u64) -> Result<()> {

@@ -38,6 +38,14 @@ impl Store {
         })
     }
 
+    /// Removes a file; one that is not there is no error.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        match fs::remove_file(self.path(name)) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(Error::io(&self.path(name), source)),
+            _ => Ok(()),
+        }
+    }
+
     /// Renaming is durable only once the folder is.
     fn sync_folder(&self) -> std::io::Result<()> {
         File::open(&self.folder)?.sync_all()

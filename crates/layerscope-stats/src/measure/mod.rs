@@ -1,20 +1,43 @@
 //! From sketches to values: pure functions, and the tables they fill.
 
+mod batches;
+mod cluster;
+mod confidence;
 mod cosine;
+mod dimension;
+mod explainable;
 mod fit;
 mod identity;
+mod information;
+mod layers;
+mod lenses;
+mod neighbours;
 mod norm;
+mod parallel;
+mod partition;
 mod selection;
+mod spectrum;
 mod table;
+mod tokens;
 
 use std::ops::RangeInclusive;
 
+pub use cluster::{Clusters, Points, silhouettes};
+pub use confidence::BlockErrors;
 pub use cosine::{cosine_contributions, mean_cosine, self_similarity};
+pub use dimension::{Dimensions, NEIGHBOURS, levina_bickel, through_origin, twonn};
+pub use explainable::max_explainable_variance;
 pub use fit::{Fit, Line, fit_line, fit_with_errors, jackknife, variation, variation_error};
 pub use identity::{Identity, identities};
+pub use information::adjusted_mutual_information;
+pub use layers::{linear_cka, linearity};
+pub use lenses::{LensInputs, LensSettings, LensTables, matrix_rows};
 pub use norm::{cv_q, cv_q_exponent, cv_q_ladder, predicted_q};
+pub use partition::{LogPartition, log_partition};
 pub use selection::{ComponentRow, GroupRow, Selection, Summary, Totals};
-pub use table::{Estimate, Family, LayerRow, MEASURES, Measure, Needs};
+pub use spectrum::{Spectrum, isoscore_star, top_variance};
+pub use table::{Estimate, Family, LayerRow, MEASURES, Measure, Needs, needs};
+pub use tokens::{TokenRow, token_rows};
 
 use crate::error::Result;
 use crate::sketch::PointSketch;
@@ -59,7 +82,7 @@ pub fn layer_rows(point: &PointSketch, settings: &Settings) -> Result<Vec<LayerR
 }
 
 fn summary_rows(summary: &Summary, point: &PointSketch, settings: &Settings) -> Vec<LayerRow> {
-    let mut rows = table::Rows { selection: summary.selection, rows: Vec::new() };
+    let mut rows = table::Rows::new(summary.selection);
     norm::rows(summary, point.dim(), settings.predicted_q, &mut rows);
     cosine::rows(summary, point.sequences(), &mut rows);
     if summary.selection == Selection::All {

@@ -15,6 +15,8 @@ pub enum Selection {
     Selected,
     /// All states but the massive ones.
     Typical,
+    /// The kept sample of states.
+    Sample,
 }
 
 impl Selection {
@@ -24,6 +26,7 @@ impl Selection {
             Selection::All => "all",
             Selection::Selected => "selected",
             Selection::Typical => "typical",
+            Selection::Sample => "sample",
         }
     }
 }

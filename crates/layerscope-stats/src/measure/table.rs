@@ -1,6 +1,7 @@
 //! Rows of the tidy table of layers, and the table of measures.
 
 use super::selection::Selection;
+use crate::sketch::SketchSet;
 
 /// One value of the layers' table.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +31,13 @@ pub struct Estimate {
     pub n: u64,
 }
 
+impl Estimate {
+    /// Without a standard error.
+    pub fn new(value: Option<f64>, n: u64) -> Estimate {
+        Estimate { value, se: None, n }
+    }
+}
+
 /// The rows of one selection.
 pub(super) struct Rows {
     pub selection: Selection,
@@ -37,8 +45,12 @@ pub(super) struct Rows {
 }
 
 impl Rows {
+    pub fn new(selection: Selection) -> Rows {
+        Rows { selection, rows: Vec::new() }
+    }
+
     pub fn push(&mut self, measure: &'static str, value: Option<f64>, n: u64) {
-        self.push_estimate(measure, Estimate { value, se: None, n });
+        self.push_estimate(measure, Estimate::new(value, n));
     }
 
     pub fn push_estimate(&mut self, measure: &'static str, estimate: Estimate) {
@@ -63,18 +75,57 @@ pub enum Family {
     Norm,
     /// Cosines.
     Cosine,
+    /// Eigenvalues of the covariance.
+    Spectrum,
+    /// The partition function.
+    Partition,
+    /// Intrinsic dimension.
+    Dimension,
+    /// Within sequences.
+    Sequence,
     /// Between layers, and massive states.
     Layers,
+    /// Clusters of the sample; chosen by a grouping, not as a family.
+    Cluster,
 }
 
 impl Family {
+    /// Those that can be chosen.
+    pub const SELECTABLE: [Family; 7] =
+        [Family::Norm, Family::Cosine, Family::Spectrum, Family::Partition, Family::Dimension, Family::Sequence, Family::Layers];
+
+    /// Those that are chosen unless others are.
+    pub const DEFAULT: [Family; 4] = [Family::Norm, Family::Cosine, Family::Spectrum, Family::Dimension];
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Family::Norm => "norm",
             Family::Cosine => "cosine",
+            Family::Spectrum => "spectrum",
+            Family::Partition => "partition",
+            Family::Dimension => "dimension",
+            Family::Sequence => "sequence",
             Family::Layers => "layers",
+            Family::Cluster => "cluster",
         }
+    }
+
+    /// The selectable one of this name.
+    pub fn named(name: &str) -> Option<Family> {
+        Family::SELECTABLE.into_iter().find(|family| family.name() == name)
+    }
+}
+
+/// The sketches that the measures of these families need beside the moments of groups and corpus.
+pub fn needs(families: &[Family]) -> SketchSet {
+    let any = |needs: &[Needs]| MEASURES.iter().any(|measure| families.contains(&measure.family) && needs.contains(&measure.needs));
+    SketchSet {
+        covariance: any(&[Needs::Covariance, Needs::CovarianceAndSample, Needs::Pairs]),
+        pairs: any(&[Needs::Pairs]),
+        sequences: any(&[Needs::Shapes]),
+        sample: any(&[Needs::Sample, Needs::CovarianceAndSample]),
+        blocks: false,
     }
 }
 
@@ -89,8 +140,39 @@ pub enum Needs {
     GroupsAndCorpus,
     /// Similarity within sequences, and moments of all states.
     Sequences,
+    /// The kept states of chosen tokens (adjusted values: also the covariance, where it is kept).
+    Tokens,
+    /// The covariance of all states.
+    Covariance,
+    /// The kept sample, and the covariance.
+    CovarianceAndSample,
+    /// The kept sample of states.
+    Sample,
+    /// The shape of every sequence.
+    Shapes,
+    /// Products with the next point, and both covariances.
+    Pairs,
     /// Weights of the model.
     Weights,
+}
+
+impl Needs {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Needs::Groups => "groups",
+            Needs::Corpus => "corpus",
+            Needs::GroupsAndCorpus => "groups, corpus",
+            Needs::Sequences => "sequences",
+            Needs::Tokens => "token states",
+            Needs::Covariance => "covariance",
+            Needs::CovarianceAndSample => "covariance, sample",
+            Needs::Sample => "sample",
+            Needs::Shapes => "sequences",
+            Needs::Pairs => "pairs, covariance",
+            Needs::Weights => "weights",
+        }
+    }
 }
 
 /// One measure: what `layerscope measures` prints of it.
@@ -112,6 +194,13 @@ pub struct Measure {
     pub counts: &'static str,
 }
 
+impl Measure {
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<&'static Measure> {
+        MEASURES.iter().find(|measure| measure.name == name)
+    }
+}
+
 const YAMAGIWA: &str = "Yamagiwa & Shimodaira 2025";
 const ETHAYARAJH: &str = "Ethayarajh 2019";
 
@@ -122,6 +211,25 @@ const fn norm(name: &'static str, needs: Needs, counts: &'static str, formula: &
 const fn cosine(name: &'static str, needs: Needs, counts: &'static str, formula: &'static str) -> Measure {
     Measure { name, family: Family::Cosine, formula, source: ETHAYARAJH, needs, variants: &[], counts }
 }
+
+const fn spectrum(name: &'static str, source: &'static str, formula: &'static str) -> Measure {
+    Measure { name, family: Family::Spectrum, formula, source, needs: Needs::Covariance, variants: &[], counts: "states" }
+}
+
+const fn of_sample(name: &'static str, family: Family, source: &'static str, formula: &'static str) -> Measure {
+    Measure { name, family, formula, source, needs: Needs::Sample, variants: &[], counts: "states" }
+}
+
+const fn shape(name: &'static str, source: &'static str, formula: &'static str) -> Measure {
+    Measure { name, family: Family::Sequence, formula, source, needs: Needs::Shapes, variants: &[], counts: "sequences" }
+}
+
+const fn between_layers(name: &'static str, needs: Needs, source: &'static str, formula: &'static str) -> Measure {
+    Measure { name, family: Family::Layers, formula, source, needs, variants: &[], counts: "states" }
+}
+
+const PARTITIONS: &[&str] = &["default", "machina", "default_centred", "machina_centred"];
+const MU: &str = "Mu & Viswanath 2018; Machina & Mercer 2024";
 
 /// All measures, in the order of the tables.
 pub const MEASURES: &[Measure] = &[
@@ -185,13 +293,110 @@ pub const MEASURES: &[Measure] = &[
         "mean over sequences of the mean cosine between each state and the sequence's mean",
     ),
     cosine("intra_sentence_similarity_adjusted", Needs::Sequences, "sequences", "intra_sentence_similarity - mean_cosine"),
+    cosine(
+        "max_explainable_variance",
+        Needs::Tokens,
+        "tokens",
+        "mean over the chosen tokens of lambda_1 / sum lambda of the uncentred second moment of their kept states",
+    ),
+    cosine(
+        "max_explainable_variance_adjusted",
+        Needs::Tokens,
+        "tokens",
+        "max_explainable_variance - lambda_1 / sum lambda of the uncentred second moment of X (null without a covariance)",
+    ),
     Measure {
-        name: "massive_activations",
-        family: Family::Layers,
-        formula: "number of states whose norm exceeds --massive times the median norm at that point",
-        source: "Sun et al. 2024",
-        needs: Needs::Corpus,
-        variants: &[],
-        counts: "states",
+        needs: Needs::CovarianceAndSample,
+        variants: &["corpus", "batch4096", "batch4096_std"],
+        ..spectrum(
+            "anisotropy_svd",
+            "Razzhigaev et al. 2024",
+            "lambda_1 / sum lambda of the covariance; batch4096: mean and standard deviation over batches of the sample",
+        )
+    },
+    spectrum("isoscore", "Rudman et al. 2022", "(PR - 1) / (d - 1), PR the participation ratio"),
+    Measure {
+        needs: Needs::CovarianceAndSample,
+        ..spectrum(
+            "isoscore_star",
+            "Rudman & Eickhoff 2024",
+            "mean over batches of 4096 of the sample of isoscore of 0.25 C_batch + 0.75 C",
+        )
+    },
+    spectrum("participation_ratio", "Gao & Ganguli 2015", "PR = (sum lambda)^2 / sum lambda^2"),
+    spectrum("effective_rank", "Roy & Vetterli 2007", "exp(-sum p ln p), p = lambda / sum lambda"),
+    spectrum("rankme", "Garrido et al. 2023", "exp(-sum p ln p), p = sigma / sum sigma + 1e-7 of the uncentred singular values"),
+    spectrum("stable_rank", "Rudelson & Vershynin 2007", "sum lambda / lambda_1"),
+    spectrum(
+        "alpha_req",
+        "Agrawal et al. 2022",
+        "slope of ln lambda on -ln rank over ranks 11..min(d, n - 1, 100), weights 1 / rank; null with fewer than 10",
+    ),
+    spectrum("top_variance_1", "Timkey & van Schijndel 2021", "share of the variance in the component with the most"),
+    spectrum("top_variance_3", "Timkey & van Schijndel 2021", "share of the variance in the 3 components with the most"),
+    spectrum("top_variance_10", "Timkey & van Schijndel 2021", "share of the variance in the 10 components with the most"),
+    Measure {
+        variants: PARTITIONS,
+        ..of_sample(
+            "partition",
+            Family::Partition,
+            MU,
+            "I(W) = min_v Z(v) / max_v Z(v), Z(v) = sum_w exp(w.v), v the eigenvectors of W^T W",
+        )
+    },
+    Measure { variants: PARTITIONS, ..of_sample("log_partition", Family::Partition, MU, "ln I(W) = min_v ln Z(v) - max_v ln Z(v)") },
+    Measure {
+        variants: &["twonn", "twonn_facco", "twonn_razzhigaev", "twonn_razzhigaev_std", "mle"],
+        counts: "different states",
+        ..of_sample(
+            "intrinsic_dimension",
+            Family::Dimension,
+            "Facco et al. 2017; Razzhigaev et al. 2024; Levina & Bickel 2004",
+            "from distances to the nearest neighbours; twonn: maximum likelihood of r_2 / r_1 with the largest 10 % censored",
+        )
+    },
+    shape("matrix_entropy", "Skean et al. 2025", "mean over sequences of the von Neumann entropy of centred unit states / ln min(N, d)"),
+    shape("curvature", "Hosseini & Fedorenko 2023", "mean over sequences of the mean angle between successive steps, in radians"),
+    between_layers(
+        "linear_cka_next",
+        Needs::Pairs,
+        "Kornblith et al. 2019",
+        "||Y^T X||_F^2 / (||X^T X||_F ||Y^T Y||_F), centred, Y the states at the next point",
+    ),
+    between_layers(
+        "linearity_next",
+        Needs::Pairs,
+        "Razzhigaev et al. 2024",
+        "tr(C_yx C_xx^+ C_xy) / tr C_yy: the share of the next point's variance that a linear map explains",
+    ),
+    between_layers(
+        "massive_activations",
+        Needs::Corpus,
+        "Sun et al. 2024",
+        "number of states whose norm exceeds --massive times the median norm at that point",
+    ),
+    Measure {
+        variants: CLUSTERS,
+        ..of_sample("calinski_harabasz", Family::Cluster, "Calinski & Harabasz 1974", "(V_B / (K - 1)) / (V_W / (n - K)) over the clusters")
+    },
+    Measure {
+        variants: CLUSTERS,
+        ..of_sample(
+            "silhouette",
+            Family::Cluster,
+            "Rousseeuw 1987",
+            "mean of (b - a) / max(a, b), a and b the mean distances within and to the next cluster",
+        )
+    },
+    Measure {
+        variants: CLUSTERS,
+        ..of_sample(
+            "adjusted_mutual_information",
+            Family::Cluster,
+            "Vinh et al. 2010",
+            "(MI - E MI) / (mean entropy - E MI) of cluster and token identity",
+        )
     },
 ];
+
+const CLUSTERS: &[&str] = &["k=K"];

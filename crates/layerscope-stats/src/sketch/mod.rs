@@ -3,19 +3,31 @@
 //! Averages are kept as running means, not as sums: a mean of near-identical rows does not drift however many there are, while
 //! a plain sum collects the same rounding error again and again.
 
+mod blocks;
 mod corpus;
+mod covariance;
+mod lenses;
 mod moments;
+mod pairs;
 mod point;
 mod sample;
+mod scatter;
 mod sequences;
+mod shape;
 mod sparse;
 mod tensor;
 
+pub use blocks::{BLOCKS, DocumentBlocks};
 pub use corpus::CorpusMoments;
+pub use covariance::{BatchCovariance, Covariance};
+pub use lenses::{LensSpace, Lenses, SketchSet};
 pub use moments::{Group, GroupMoments};
+pub use pairs::Pairs;
 pub use point::{PointSketch, StatesView};
 pub use sample::{HashSample, Kept, SampleKey, TokenSamples, sample_hash};
+pub use scatter::{CentredRows, Scatter};
 pub use sequences::SequenceSimilarity;
+pub use shape::SequenceShape;
 pub use sparse::SparseGroupMoments;
 pub use tensor::{Tensor, Tensors, Values};
 

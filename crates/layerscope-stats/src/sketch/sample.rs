@@ -60,6 +60,12 @@ impl HashSample {
         HashSample { capacity: k, dim, places: BTreeMap::new(), states: Vec::new() }
     }
 
+    /// Memory that a full one takes.
+    pub fn bytes(k: usize, dim: usize) -> usize {
+        let entry = 64; // hash, key, place and their share of the tree
+        k * (dim * size_of::<f32>() + entry)
+    }
+
     /// Number of kept states.
     pub fn len(&self) -> usize {
         self.places.len()
@@ -99,6 +105,11 @@ impl HashSample {
         }
         let place = match self.len() < self.capacity {
             true => {
+                if self.states.len() + self.dim > self.states.capacity() {
+                    // Twice as much, but never more than a full sample takes.
+                    let grown = (2 * self.states.capacity()).clamp(self.states.len() + self.dim, self.capacity * self.dim);
+                    self.states.reserve_exact(grown - self.states.len());
+                }
                 self.states.extend_from_slice(state);
                 self.len()
             }

@@ -1,7 +1,10 @@
 //! Data for tests, and how to stream it through a sketch.
 #![allow(dead_code, missing_docs)]
 
+pub mod eigen;
+pub mod lenses;
 pub mod naive;
+pub mod spectrum;
 
 use layerscope_stats::sketch::{PointSketch, Sketch, sample_hash};
 use layerscope_stats::{BatchRows, NOT_COUNTED, Segments};
@@ -90,8 +93,8 @@ impl Data {
         PointSketch::new(self.groups, self.dim, self.massive)
     }
 
-    /// Adds whole sequences to a sketch, in batches of about `tokens` rows.
-    pub fn feed(&self, sketch: &mut PointSketch, sequences: std::ops::Range<usize>, tokens: usize) {
+    /// Shows whole sequences in batches of about `tokens` rows.
+    pub fn batches(&self, sequences: std::ops::Range<usize>, tokens: usize, mut show: impl FnMut(&BatchRows)) {
         let first: usize = self.lengths[..sequences.start].iter().sum();
         let (mut start, mut offsets) = (first, vec![0u32]);
         let last = sequences.end;
@@ -101,11 +104,16 @@ impl Data {
             if end >= tokens || sequence + 1 == last {
                 let segments = Segments::new(&self.ids[start..start + end]);
                 let states = &self.states[start * self.dim..(start + end) * self.dim];
-                sketch.update(&BatchRows::new(states, self.dim, &segments, &offsets).unwrap()).unwrap();
+                show(&BatchRows::new(states, self.dim, &segments, &offsets).unwrap());
                 start += end;
                 offsets = vec![0];
             }
         }
+    }
+
+    /// Adds whole sequences to a sketch, in batches of about `tokens` rows.
+    pub fn feed(&self, sketch: &mut PointSketch, sequences: std::ops::Range<usize>, tokens: usize) {
+        self.batches(sequences, tokens, |rows| sketch.update(rows).unwrap());
     }
 
     pub fn sketch(&self, tokens: usize) -> PointSketch {

@@ -2,7 +2,11 @@
 
 mod download;
 mod inspect;
+mod measure;
+mod merge;
 mod models;
+mod progress;
+mod show;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -31,6 +35,12 @@ enum Command {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         threads: Option<u16>,
     },
+    /// Measure a corpus through a model: norm and variance of every token at every layer
+    Measure(Box<measure::Arguments>),
+    /// Join the shards of a measurement into one run
+    Merge(merge::Arguments),
+    /// Print the tables of a run
+    Show(show::Arguments),
     /// Architecture of a checkpoint, tensors read and ignored, memory needed and measured speed
     Inspect(inspect::Arguments),
     /// The table of supported families
@@ -42,6 +52,9 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Command::Demo { threads } => demo::run(thread_count(threads)).and_then(|demo| print(&demo.to_string())),
+        Command::Measure(arguments) => measure::run(&arguments),
+        Command::Merge(arguments) => merge::run(&arguments),
+        Command::Show(arguments) => show::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Models => print(&models::table()),
     };

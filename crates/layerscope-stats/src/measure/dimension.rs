@@ -1,0 +1,112 @@
+//! Intrinsic dimension from distances to nearest neighbours.
+
+use super::batches::{self, BATCH};
+use super::neighbours::{nearest, without_duplicates};
+use super::table::{Estimate, Rows};
+use crate::sketch::HashSample;
+
+/// Share of the smallest ratios that fits use.
+const KEPT: f64 = 0.9;
+const KEPT_BY_RAZZHIGAEV: f64 = 0.2;
+
+/// Neighbours of [`levina_bickel`].
+pub const NEIGHBOURS: usize = 20;
+
+/// What a cloud of points says of its dimension.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dimensions {
+    /// Maximum likelihood with the largest ratios censored.
+    pub twonn: Estimate,
+    /// The fit of Facco et al.
+    pub twonn_facco: Estimate,
+    /// The fit of Razzhigaev et al. on the smallest ratios, of this cloud as one batch.
+    pub twonn_razzhigaev: Estimate,
+    /// Levina & Bickel.
+    pub mle: Estimate,
+    /// Points that equal an earlier one; they are left out.
+    pub duplicates: u64,
+}
+
+impl Dimensions {
+    /// Of `rows x dim` states; `k` neighbours for the last of them (0: not wanted).
+    pub fn new(states: &[f32], dim: usize, k: usize, threads: usize) -> Dimensions {
+        let rows = without_duplicates(states, dim);
+        let n = rows.len();
+        let duplicates = (states.len() / dim - n) as u64;
+        let neighbours = if n > k { k.max(2) } else { 2 };
+        let distances = if n > 2 { nearest(states, dim, &rows, neighbours, threads) } else { Vec::new() };
+        let mut ratios: Vec<f64> = distances.chunks_exact(neighbours).map(|own| own[1] / own[0]).collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        let of = |(value, se): (Option<f64>, Option<f64>)| Estimate { value, se, n: n as u64 };
+        let known = neighbours >= k && n > k && k > 2;
+        Dimensions {
+            twonn: of(twonn(&ratios)),
+            twonn_facco: of((through_origin(&ratios, KEPT), None)),
+            twonn_razzhigaev: of((through_origin(&ratios, KEPT_BY_RAZZHIGAEV), None)),
+            mle: of(if known { levina_bickel(&distances, neighbours) } else { (None, None) }),
+            duplicates,
+        }
+    }
+}
+
+/// Maximum likelihood of the Pareto law of mu = r_2 / r_1 (Facco et al. 2017) with the largest tenth censored, k = int(0.9 N):
+/// (k - 1) / (sum_{i <= k} ln mu_i + (N - k) ln mu_k), and its standard error d / sqrt(k). Ratios ascend.
+pub fn twonn(ratios: &[f64]) -> (Option<f64>, Option<f64>) {
+    let n = ratios.len();
+    let k = kept(n, KEPT);
+    if n < 3 || k < 2 {
+        return (None, None);
+    }
+    let sum = ratios[..k].iter().map(|ratio| ratio.ln()).sum::<f64>() + (n - k) as f64 * ratios[k - 1].ln();
+    let dimension = (sum > 0.0).then(|| (k - 1) as f64 / sum);
+    (dimension, dimension.map(|dimension| dimension / (k as f64).sqrt()))
+}
+
+/// Slope through the origin of -ln(1 - F) on ln mu, F_i = i / N, over the given share of the smallest ratios.
+pub fn through_origin(ratios: &[f64], share: f64) -> Option<f64> {
+    let n = ratios.len();
+    let points = ratios[..kept(n, share)].iter().enumerate().map(|(i, ratio)| (ratio.ln(), -(1.0 - (i + 1) as f64 / n as f64).ln()));
+    let (xy, xx) = points.fold((0.0, 0.0), |(xy, xx), (x, y)| (xy + x * y, xx + x * x));
+    (n >= 3 && xx > 0.0).then(|| xy / xx)
+}
+
+/// int(share N).
+fn kept(n: usize, share: f64) -> usize {
+    (share * n as f64) as usize
+}
+
+/// Levina & Bickel 2004 with divisor k - 2, averaged as MacKay & Ghahramani 2005 do: the inverse of the mean over points of
+/// sum_{j < k} ln(T_k / T_j) / (k - 2). The standard error is that of this mean, as if points were independent.
+pub fn levina_bickel(distances: &[f64], k: usize) -> (Option<f64>, Option<f64>) {
+    let inverse = |own: &[f64]| own[..k - 1].iter().map(|near| (own[k - 1] / near).ln()).sum::<f64>() / (k - 2) as f64;
+    let inverses: Vec<f64> = distances.chunks_exact(k).map(inverse).collect();
+    let spread = super::fit::Spread::of(&inverses, None);
+    if inverses.is_empty() || spread.mean <= 0.0 {
+        return (None, None);
+    }
+    let dimension = 1.0 / spread.mean;
+    let error = (spread.n >= 2.0).then(|| dimension * dimension * (spread.m2 / (spread.n - 1.0) / spread.n).sqrt());
+    (Some(dimension), error)
+}
+
+/// The rows of the kept sample, and how many duplicates it has.
+pub(super) fn rows(sample: &HashSample, k: usize, threads: usize, rows: &mut Rows) -> u64 {
+    const MEASURE: &str = "intrinsic_dimension";
+    let (states, dim) = (batches::states(sample), sample.dim());
+    let all = Dimensions::new(&states, dim, k, threads);
+    rows.push_variant(MEASURE, "twonn", all.twonn);
+    rows.push_variant(MEASURE, "twonn_facco", all.twonn_facco);
+    let (mut values, mut n) = (Vec::new(), 0);
+    for batch in batches::of(sample.len(), BATCH) {
+        let own = match batch.len() == sample.len() {
+            true => all.twonn_razzhigaev,
+            false => Dimensions::new(&states[batch.start * dim..batch.end * dim], dim, 0, threads).twonn_razzhigaev,
+        };
+        values.push(own.value);
+        n += own.n;
+    }
+    rows.push_variant(MEASURE, "twonn_razzhigaev", Estimate::new(batches::mean(&values), n));
+    rows.push_variant(MEASURE, "twonn_razzhigaev_std", Estimate::new(batches::deviation(&values), n));
+    rows.push_variant(MEASURE, "mle", all.mle);
+    all.duplicates
+}

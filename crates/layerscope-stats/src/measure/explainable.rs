@@ -1,0 +1,29 @@
+//! Maximum explainable variance of the chosen tokens.
+
+use layerscope_compute::cpu::Isa;
+
+use crate::eigen::eigenvalues;
+use crate::products::{Panels, gram, gram_place};
+use crate::sketch::HashSample;
+
+/// lambda_1 / sum lambda of the uncentred second moment of X_t (Ethayarajh 2019), from its kept states; None without non-zero ones.
+pub fn max_explainable_variance(sample: &HashSample) -> Option<f64> {
+    let (n, dim) = (sample.len(), sample.dim());
+    let states: Vec<f64> = sample.iter().flat_map(|kept| kept.state.iter().map(|&x| f64::from(x))).collect();
+    let total: f64 = states.iter().map(|x| x * x).sum();
+    if total <= 0.0 {
+        return None;
+    }
+    // X X^T and X^T X have the same non-zero eigenvalues: take the smaller.
+    let side = n.min(dim);
+    let mut panels = Panels::default();
+    if n <= dim {
+        panels.fill_columns(&states, dim);
+    } else {
+        panels.fill_columns(&(0..dim).flat_map(|i| states.iter().skip(i).step_by(dim).copied()).collect::<Vec<f64>>(), n);
+    }
+    let mut blocks = Vec::new();
+    gram(Isa::detect(), &panels, &mut blocks);
+    let matrix: Vec<f64> = (0..side * side).map(|at| (at / side, at % side)).map(|(i, j)| blocks[gram_place(i.min(j), i.max(j))]).collect();
+    Some(eigenvalues(&matrix, side)?[0] / total)
+}

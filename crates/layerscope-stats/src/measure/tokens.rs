@@ -1,0 +1,85 @@
+//! The kept states of chosen tokens, projected to a plane.
+
+use layerscope_compute::cpu::Isa;
+
+use super::explainable::max_explainable_variance;
+use crate::eigen::eigenvectors;
+use crate::error::Result;
+use crate::products::{Panels, gram, gram_place};
+use crate::sketch::{PointSketch, TokenSamples};
+
+/// A row of the tokens' table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenRow {
+    /// The group.
+    pub group: u32,
+    /// n_t: its states in the whole corpus.
+    pub n: u64,
+    /// Document and position of a state; None for the group's mean.
+    pub state: Option<(u64, u32)>,
+    /// Its image in the plane of the two first principal components of the chosen groups' means and the origin, the origin's image
+    /// being (0, 0).
+    pub x: f64,
+    /// The other coordinate.
+    pub y: f64,
+    /// Of the group, on the row of its mean.
+    pub explainable_variance: Option<f64>,
+}
+
+/// All rows, groups ascending: the mean of a group, then its kept states in hash order. Groups without states have none.
+pub fn token_rows(point: &PointSketch, tokens: &TokenSamples) -> Result<Vec<TokenRow>> {
+    let view = point.all()?;
+    let means: Vec<(u32, u64, Vec<f64>)> = view
+        .groups()
+        .filter(|(group, _)| tokens.get(*group).is_some_and(|sample| !sample.is_empty()))
+        .map(|(id, group)| (id, group.n, group.mean.to_vec()))
+        .collect();
+    let plane = principal_plane(&means.iter().map(|(_, _, mean)| mean.as_slice()).collect::<Vec<_>>(), point.dim());
+    let mut rows = Vec::new();
+    for (group, n, mean) in &means {
+        let Some(sample) = tokens.get(*group) else { continue };
+        let row = |state, [x, y]: [f64; 2], explainable_variance| TokenRow { group: *group, n: *n, state, x, y, explainable_variance };
+        let image = |values: &mut dyn Iterator<Item = f64>| {
+            let mut sums = [0.0; 2];
+            for (i, value) in values.enumerate() {
+                sums[0] += value * plane[0][i];
+                sums[1] += value * plane[1][i];
+            }
+            sums
+        };
+        rows.push(row(None, image(&mut mean.iter().copied()), max_explainable_variance(sample)));
+        for kept in sample.iter() {
+            let at = image(&mut kept.state.iter().map(|&x| f64::from(x)));
+            rows.push(row(Some((kept.key.document, kept.key.position)), at, None));
+        }
+    }
+    Ok(rows)
+}
+
+/// Unit axes of the two largest variances of some points and the origin (Yamagiwa & Shimodaira 2025, appendix A), each with its largest
+/// component positive; zero where there is no such variance.
+fn principal_plane(points: &[&[f64]], dim: usize) -> [Vec<f64>; 2] {
+    let n = points.len() + 1;
+    let mean: Vec<f64> = (0..dim).map(|i| points.iter().map(|point| point[i]).sum::<f64>() / n as f64).collect();
+    let centred = |point: Option<&&[f64]>| -> Vec<f64> { (0..dim).map(|i| point.map_or(0.0, |point| point[i]) - mean[i]).collect() };
+    let rows: Vec<Vec<f64>> = points.iter().map(Some).chain([None]).map(centred).collect();
+    let (mut panels, mut blocks) = (Panels::default(), Vec::new());
+    panels.fill_columns(&rows.concat(), dim);
+    gram(Isa::detect(), &panels, &mut blocks);
+    let matrix: Vec<f64> = (0..n * n).map(|at| (at / n, at % n)).map(|(i, j)| blocks[gram_place(i.min(j), i.max(j))]).collect();
+    let found = eigenvectors(&matrix, n);
+    [0, 1].map(|rank| {
+        let mut axis = vec![0.0; dim];
+        let Some((values, vectors)) = &found else { return axis };
+        if rank >= n || values[rank] <= crate::eigen::NEGLIGIBLE * values[0].max(0.0) {
+            return axis;
+        }
+        for (row, weight) in rows.iter().zip(&vectors[rank * n..][..n]) {
+            axis.iter_mut().zip(row).for_each(|(axis, x)| *axis += weight * x);
+        }
+        let norm = axis.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let largest = axis.iter().fold(0.0f64, |largest, x| if x.abs() > largest.abs() { *x } else { largest });
+        axis.iter_mut().for_each(|x| *x /= norm * largest.signum());
+        axis
+    })
+}

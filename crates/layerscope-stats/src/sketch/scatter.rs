@@ -1,0 +1,225 @@
+//! Mean and sums of products of deviations of some states.
+
+use layerscope_compute::cpu::Isa;
+use layerscope_compute::for_each_isa;
+
+use super::{Sketch, Tensors};
+use crate::error::{Error, Result, must_match};
+use crate::products::{self, AREA, PANEL, Panels, gram_len, gram_place, panels_of};
+use crate::rows::BatchRows;
+
+/// Rows of a batch minus their mean, in f64, packed for products. Reuses its memory from batch to batch.
+#[derive(Clone, Debug, Default)]
+pub struct CentredRows {
+    mean: Vec<f64>,
+    panels: Panels,
+    n: u64,
+}
+
+impl CentredRows {
+    /// Of no rows yet.
+    pub fn new() -> CentredRows {
+        CentredRows::default()
+    }
+
+    /// Memory for `rows` rows, in bytes.
+    pub fn bytes(rows: usize, dim: usize) -> usize {
+        products::panel_bytes(rows, dim)
+    }
+
+    /// Takes the counted rows of a batch.
+    pub fn fill(&mut self, batch: &BatchRows) {
+        self.fill_rows(batch, batch.segments().counted());
+    }
+
+    /// Takes these rows of a batch.
+    pub(super) fn fill_rows(&mut self, batch: &BatchRows, rows: &[u32]) {
+        self.fill_states(batch.isa(), batch.states(), batch.dim(), rows);
+    }
+
+    pub(crate) fn fill_states(&mut self, isa: Isa, states: &[f32], dim: usize, rows: &[u32]) {
+        self.n = rows.len() as u64;
+        self.mean.clear();
+        self.mean.resize(dim, 0.0);
+        if !rows.is_empty() {
+            center(isa, states, rows, &mut self.mean);
+        }
+        self.panels.fill(states, dim, rows, &self.mean);
+    }
+
+    /// Number of rows.
+    pub fn n(&self) -> u64 {
+        self.n
+    }
+
+    /// Their mean.
+    pub fn mean(&self) -> &[f64] {
+        &self.mean
+    }
+
+    pub(crate) fn panels(&self) -> &Panels {
+        &self.panels
+    }
+}
+
+for_each_isa! {
+    /// The mean of rows, corrected by the rounding that the first pass left behind.
+    pub(super) fn center = center_body; (states: &[f32], rows: &[u32], mean: &mut [f64])
+}
+
+#[inline(always)]
+fn center_body(states: &[f32], rows: &[u32], mean: &mut [f64]) {
+    let (dim, n) = (mean.len(), rows.len() as f64);
+    for &row in rows {
+        for (sum, &x) in mean.iter_mut().zip(&states[row as usize * dim..][..dim]) {
+            *sum += f64::from(x);
+        }
+    }
+    mean.iter_mut().for_each(|sum| *sum /= n);
+    let mut left = vec![0.0; dim];
+    for &row in rows {
+        for ((left, &x), mean) in left.iter_mut().zip(&states[row as usize * dim..][..dim]).zip(&*mean) {
+            *left += f64::from(x) - mean;
+        }
+    }
+    mean.iter_mut().zip(&left).for_each(|(mean, left)| *mean += left / n);
+}
+
+/// n, mean and the scatter matrix sum (x - mean)(x - mean)^T.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scatter {
+    n: u64,
+    mean: Vec<f64>,
+    /// Blocks on and above the diagonal, see [`products::gram`].
+    blocks: Vec<f64>,
+}
+
+impl Scatter {
+    /// Of no states with `dim` components.
+    pub fn new(dim: usize) -> Scatter {
+        Scatter { n: 0, mean: vec![0.0; dim], blocks: vec![0.0; gram_len(dim)] }
+    }
+
+    /// Memory that one takes.
+    pub fn bytes(dim: usize) -> usize {
+        (gram_len(dim) + dim) * size_of::<f64>()
+    }
+
+    /// Becomes that of these rows alone, reusing the memory.
+    pub fn fill(&mut self, isa: Isa, rows: &CentredRows) {
+        self.n = rows.n;
+        self.mean.clone_from(&rows.mean);
+        products::gram(isa, &rows.panels, &mut self.blocks);
+    }
+
+    /// Becomes that of no states, keeping the memory.
+    pub(super) fn clear(&mut self) {
+        self.n = 0;
+    }
+
+    /// Number of components.
+    pub fn dim(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// Number of states.
+    pub fn n(&self) -> u64 {
+        self.n
+    }
+
+    /// Their mean.
+    pub fn mean(&self) -> &[f64] {
+        &self.mean
+    }
+
+    /// Sum of (x_i - mean_i)(x_j - mean_j).
+    pub fn get(&self, i: usize, j: usize) -> f64 {
+        self.blocks[gram_place(i.min(j), i.max(j))]
+    }
+
+    /// The covariance matrix, divisor n - 1, row by row; None with fewer than 2 states.
+    pub fn covariance(&self) -> Option<Vec<f64>> {
+        (self.n >= 2).then(|| self.matrix(|i, j| self.get(i, j) / (self.n - 1) as f64))
+    }
+
+    /// The mean of x x^T, row by row; None without states.
+    pub fn second_moment(&self) -> Option<Vec<f64>> {
+        (self.n >= 1).then(|| self.matrix(|i, j| self.get(i, j) / self.n as f64 + self.mean[i] * self.mean[j]))
+    }
+
+    fn matrix(&self, entry: impl Fn(usize, usize) -> f64) -> Vec<f64> {
+        let dim = self.dim();
+        let mut matrix = vec![0.0; dim * dim];
+        for i in 0..dim {
+            for j in i..dim {
+                let value = entry(i, j);
+                matrix[i * dim + j] = value;
+                matrix[j * dim + i] = value;
+            }
+        }
+        matrix
+    }
+}
+
+impl Sketch for Scatter {
+    /// Chan, Golub & LeVeque: S = S_a + S_b + delta delta^T n_a n_b / (n_a + n_b).
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        must_match("the number of components", self.dim(), other.dim())?;
+        if other.n == 0 {
+            return Ok(());
+        }
+        if self.n == 0 {
+            self.clone_from(other);
+            return Ok(());
+        }
+        let (a, b) = (self.n as f64, other.n as f64);
+        let mut delta: Vec<f64> = other.mean.iter().zip(&self.mean).map(|(theirs, ours)| theirs - ours).collect();
+        let share = b / (a + b);
+        self.mean.iter_mut().zip(&delta).for_each(|(mean, delta)| *mean += delta * share);
+        delta.resize(panels_of(self.dim()) * PANEL, 0.0);
+        absorb(Isa::detect(), &mut self.blocks, &other.blocks, &delta, a * share);
+        self.n += other.n;
+        Ok(())
+    }
+
+    fn tensors(&self) -> Tensors<'_> {
+        let mut tensors = Tensors::default();
+        tensors.put_u64("n", &[1], vec![self.n]);
+        tensors.put_f64("mean", &[self.dim()], &self.mean);
+        tensors.put_f64("scatter", &[self.blocks.len() / AREA, PANEL, PANEL], &self.blocks);
+        tensors
+    }
+
+    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+        let [dim] = tensors.shape("mean")?;
+        if dim == 0 {
+            return Err(Error::tensor("mean", "has no components"));
+        }
+        Ok(Scatter {
+            n: tensors.take_u64("n", &[1])?[0],
+            mean: tensors.take_f64("mean", &[dim])?,
+            blocks: tensors.take_f64("scatter", &[gram_len(dim) / AREA, PANEL, PANEL])?,
+        })
+    }
+}
+
+for_each_isa! {
+    /// Adds blocks and `cross delta delta^T`.
+    fn absorb = absorb_body; (blocks: &mut [f64], others: &[f64], delta: &[f64], cross: f64)
+}
+
+#[inline(always)]
+fn absorb_body(blocks: &mut [f64], others: &[f64], delta: &[f64], cross: f64) {
+    let (blocks, others) = (blocks.as_chunks_mut::<PANEL>().0, others.as_chunks::<PANEL>().0);
+    let (delta, _) = delta.as_chunks::<PANEL>();
+    let mut rows = blocks.iter_mut().zip(others);
+    for q in 0..delta.len() {
+        for left in delta[..=q].iter().flatten() {
+            let Some((row, other)) = rows.next() else { return };
+            let left = cross * left;
+            for j in 0..PANEL {
+                row[j] += other[j] + left * delta[q][j];
+            }
+        }
+    }
+}

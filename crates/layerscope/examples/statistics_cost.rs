@@ -1,0 +1,78 @@
+//! What the statistics cost beside the forward pass: `statistics_cost FOLDER IDS.json [--threads N] [--batch-tokens N] [--rounds N]`.
+//!
+//! Every round runs the sentences through the bare model, then through the model and the sketches. Prints one line of JSON:
+//! tokens_per_second of both, and the median over the rounds of the time with statistics over the time without.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+
+use layerscope::collect::{Collector, Workers};
+use layerscope::items::Items;
+use layerscope::kept::{KeepSettings, Kept};
+use layerscope::point_state::PointState;
+use layerscope_compute::Cpu;
+use layerscope_corpus::{DocumentId, OnError, Sequence, SpoolBatch};
+use layerscope_model::{Batch, Blind, Model, Transformer, forward_all};
+
+/// States of the hash sample, as by default.
+const SAMPLE: usize = 20_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, ids, options @ ..] = arguments.as_slice() else {
+        return Err("usage: statistics_cost FOLDER IDS.json [--threads N] [--batch-tokens N] [--rounds N]".into());
+    };
+    let option = |name: &str, default: usize| -> Result<usize, Box<dyn Error>> {
+        let given = options.iter().position(|option| option == name).and_then(|at| options.get(at + 1));
+        Ok(given.map_or(Ok(default), |value| value.parse())?)
+    };
+    let workers =
+        Workers { threads: option("--threads", std::thread::available_parallelism()?.get())?, rows: option("--batch-tokens", 1024)? };
+    let sequences: Vec<Vec<u32>> = serde_json::from_slice(&std::fs::read(ids)?)?;
+    let transformer = Model::open(Path::new(folder))?.load(Cpu::new())?;
+    let batches = Batch::cut(&sequences, workers.rows);
+    let items: Vec<Items> = batches.iter().enumerate().map(|(index, batch)| Items::new(spooled(index, batch))).collect();
+    let kept = Kept::choose(&KeepSettings { sample: SAMPLE, ..KeepSettings::default() }, items.iter().cloned().map(Ok))?;
+
+    let tokens: usize = batches.iter().map(Batch::tokens).sum();
+    let mut rounds: Vec<(f64, f64)> = Vec::new();
+    for _ in 0..option("--rounds", 5)? {
+        let start = Instant::now();
+        forward_all(&transformer, &batches, workers.threads, &Blind)?;
+        let bare = start.elapsed().as_secs_f64();
+        let collector = collector(&transformer, &kept);
+        let start = Instant::now();
+        collector.run(&transformer, 0, workers, &|index| Ok(items.get(index).cloned()), &mut |_| false)?;
+        rounds.push((bare, start.elapsed().as_secs_f64()));
+    }
+    let median = |of: &dyn Fn(&(f64, f64)) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let (bare, with, cost) = (median(&|(bare, _)| *bare), median(&|(_, with)| *with), median(&|(bare, with)| with / bare));
+    let speed = |seconds: f64| tokens as f64 / seconds;
+    println!("{}", serde_json::json!({ "tokens": tokens, "bare": speed(bare), "with_statistics": speed(with), "cost": cost }));
+    Ok(())
+}
+
+/// A batch as the spool would give it: groups are token ids.
+fn spooled(index: usize, batch: &Batch) -> SpoolBatch {
+    let sequence = |(number, range): (usize, std::ops::Range<usize>)| Sequence {
+        document: DocumentId { file: 0, record: (index << 20 | number) as u64, chunk: 0 },
+        first: 0,
+        row: 0,
+        offset: 0,
+        length: range.len() as u32,
+        counted: range.len() as u32,
+    };
+    let sequences = batch.ranges().enumerate().map(sequence).collect();
+    SpoolBatch { index, ids: batch.ids().to_vec(), groups: batch.ids().to_vec(), offsets: batch.offsets().to_vec(), sequences }
+}
+
+fn collector<'a>(transformer: &Transformer<Cpu>, kept: &'a Kept) -> Collector<'a> {
+    let spec = transformer.spec();
+    let state = || PointState::new(spec.vocabulary, spec.width, kept.len(), Some(1e9));
+    Collector::new(transformer.points().into_iter().map(|at| (at, state())).collect(), 0, kept, OnError::Fail)
+}

@@ -1,0 +1,36 @@
+//! `layerscope measure`: a corpus through a model.
+
+use super::{download, print};
+use crate::cancel::CancelToken;
+use crate::cli::progress::Display;
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::run::measure;
+use crate::settings::Options;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    options: Options,
+    /// No progress, only the result
+    #[arg(long)]
+    quiet: bool,
+    /// Progress and result as JSON lines
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let plan = Plan::new(&arguments.options)?;
+    let out = plan.out.clone();
+    let folder = download::locate(&plan.model, plan.revision.as_deref())?;
+    let cancel = CancelToken::on_signals().map_err(|source| Error::io("signals".as_ref(), source))?;
+    let mut display = Display::new(arguments.quiet, arguments.json);
+    let manifest = measure(plan, &folder, &cancel, &mut |event| display.show(event));
+    display.end();
+    let manifest = manifest?;
+    match arguments.json {
+        true => print(&serde_json::json!({ "event": "result", "out": out, "manifest": manifest }).to_string()),
+        false => print(&super::show::overview(&out)?),
+    }
+}

@@ -1,0 +1,104 @@
+//! `layerscope show`: the tables of a run.
+
+use std::path::{Path, PathBuf};
+
+use layerscope_report::export::{self, Format};
+use layerscope_report::{Run, Table};
+
+use super::print;
+use crate::error::{Error, Result};
+use crate::finish::StoredRun;
+use crate::plan::parse_frequency;
+use crate::summary::summary_table;
+use crate::text::grouped;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The folder of a finished run
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// layers, groups, components or identities; an overview without it
+    #[arg(long, value_name = "T")]
+    table: Option<String>,
+    /// md, csv, json, jsonl or latex
+    #[arg(long, value_name = "F", default_value = "md")]
+    format: String,
+    /// MIN:MAX of n_t for the selected groups, in place of the run's own
+    #[arg(long, value_name = "MIN:MAX")]
+    frequency: Option<String>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let format: Format = arguments.format.parse()?;
+    let Some(name) = &arguments.table else {
+        return match &arguments.frequency {
+            Some(frequency) => print(&summary_table(&with_frequency(&arguments.folder, frequency, "layers")?)),
+            None => print(&overview(&arguments.folder)?),
+        };
+    };
+    let table = match &arguments.frequency {
+        Some(frequency) => with_frequency(&arguments.folder, frequency, name)?,
+        None => stored(&arguments.folder, name)?,
+    };
+    match export::write(&table, format, &mut std::io::stdout().lock()) {
+        Err(layerscope_report::Error::Write(source)) if source.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// A table as the run wrote it.
+fn stored(folder: &Path, name: &str) -> Result<Table> {
+    let run = Run::open(folder)?;
+    let absent = || Error::Usage(format!("{}: this run has no table `{name}`", folder.display()));
+    match name {
+        "layers" => Ok(run.layers),
+        "groups" => run.groups.ok_or_else(absent),
+        "components" => run.components.ok_or_else(absent),
+        "norms" => run.norms.ok_or_else(absent),
+        "identities" => Ok(StoredRun::open(folder)?.tables_of_run()?.identities),
+        _ => Err(Error::Usage(format!("--table `{name}` is unknown; give layers, groups, components or identities"))),
+    }
+}
+
+/// A table computed again for other frequencies.
+fn with_frequency(folder: &Path, frequency: &str, name: &str) -> Result<Table> {
+    let mut run = StoredRun::open(folder)?;
+    if run.facts.frequency.is_none() {
+        return Err(Error::Usage(format!("--frequency has no meaning for a run grouped by {}", run.facts.grouping)));
+    }
+    run.facts.frequency = Some(parse_frequency(frequency)?);
+    let tables = run.tables_of_run()?;
+    match name {
+        "layers" => Ok(tables.layers),
+        "identities" => Ok(tables.identities),
+        _ => Err(Error::Usage(format!("--frequency does not change the table `{name}`; give layers or identities"))),
+    }
+}
+
+/// What was measured, in a few lines, and the summary of all layers.
+pub(super) fn overview(folder: &Path) -> Result<String> {
+    let run = Run::open(folder)?;
+    let number = |key: &str| grouped(run.manifest["corpus"][key].as_u64().unwrap_or(0) as usize);
+    let text = |key: &str| run.manifest["model"][key].as_str().unwrap_or("").to_owned();
+    let mut lines = vec![
+        format!(
+            "{} ({}), {} layers of width {}",
+            run.model(),
+            text("family"),
+            run.manifest["model"]["layers"],
+            run.manifest["model"]["width"]
+        ),
+        format!(
+            "{} documents, {} states in {} groups by {}",
+            number("documents"),
+            number("states"),
+            number("groups"),
+            run.manifest["grouping"].as_str().unwrap_or("")
+        ),
+    ];
+    let warnings = run.manifest["warnings"].as_array().into_iter().flatten().filter_map(|warning| warning.as_str());
+    lines.extend(warnings.map(|warning| format!("warning: {warning}")));
+    lines.push(String::new());
+    lines.push(summary_table(&run.layers));
+    Ok(lines.join("\n"))
+}

@@ -1,0 +1,206 @@
+//! The end of a run: from its state to the files a user sees. The manifest comes last.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use layerscope_report::{Cell, Table, export};
+use layerscope_stats::sketch::{Tensor, Tensors, Values};
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::facts::Facts;
+use crate::items::ItemId;
+use crate::kept::{Kept, KeptKey};
+use crate::point_state::PointState;
+use crate::state::{About, Fingerprint, StateFile, join_states, write_state};
+use crate::store::Store;
+use crate::system;
+use crate::tables::{Tables, tables};
+
+/// Everything needed to merge or to recompute the tables.
+pub const STATE: &str = "state.safetensors";
+/// The kept states.
+pub const SAMPLE: &str = "sample.safetensors";
+/// Written last.
+pub const MANIFEST: &str = "manifest.json";
+
+/// An identity that is further off than this is a defect of the program or of the machine.
+const SUSPICIOUS: f64 = 1e-9;
+
+/// Joins the states of all passes into the two files of the run.
+pub fn write_states(store: &Store, fingerprint: &Fingerprint, facts: &Facts, kept: &Kept, passes: &[StateFile]) -> Result<()> {
+    let is_kept = |name: &str| name.ends_with(".kept");
+    let details = serde_json::to_value(facts).map_err(|error| Error::io(&store.path(STATE), error.into()))?;
+    let about = About { fingerprint: fingerprint.clone(), details };
+    // The sample goes first: a folder with a state has everything that belongs to it.
+    let keys = About { fingerprint: fingerprint.clone(), details: Value::Null };
+    write_state(store, "keys.partial.safetensors", &keys, &key_tensors(kept))?;
+    let key_file = StateFile::open(&store.path("keys.partial.safetensors"))?;
+    let mut parts: Vec<&StateFile> = passes.iter().collect();
+    parts.push(&key_file);
+    join_states(store, SAMPLE, &keys, &parts, |name| is_kept(name) || name.starts_with("keys."))?;
+    store.remove("keys.partial.safetensors")?;
+    join_states(store, STATE, &about, &passes.iter().collect::<Vec<_>>(), |name| !is_kept(name))
+}
+
+/// Who the kept states are, column by column.
+fn key_tensors(kept: &Kept) -> Tensors<'static> {
+    let mut tensors = Tensors::default();
+    let keys: Vec<(usize, &KeptKey)> =
+        kept.classes.iter().enumerate().flat_map(|(class, keys)| keys.iter().map(move |key| (class, key))).collect();
+    let mut put = |name: &str, of: &dyn Fn(usize, &KeptKey) -> u64| {
+        let values: Vec<u64> = keys.iter().map(|(class, key)| of(*class, key)).collect();
+        tensors.0.insert(format!("keys.{name}"), Tensor { shape: vec![values.len()], values: Values::U64(Cow::Owned(values)) });
+    };
+    put("class", &|class, _| class as u64);
+    put("hash", &|_, key| key.hash);
+    put("file", &|_, key| u64::from(key.item.document.file));
+    put("record", &|_, key| key.item.document.record);
+    put("chunk", &|_, key| u64::from(key.item.document.chunk));
+    put("position", &|_, key| u64::from(key.item.position));
+    put("token", &|_, key| u64::from(key.item.token));
+    tensors
+}
+
+/// A finished or finishing run, read back.
+pub struct StoredRun {
+    /// The sketches.
+    pub state: StateFile,
+    /// The kept states.
+    pub sample: StateFile,
+    /// Everything else.
+    pub facts: Facts,
+}
+
+impl StoredRun {
+    /// Opens the two state files of a run.
+    pub fn open(folder: &Path) -> Result<StoredRun> {
+        let path = folder.join(STATE);
+        if !path.exists() {
+            return Err(Error::Refused(format!(
+                "{}: no finished run here; run `layerscope measure` into it first, or resume it",
+                folder.display()
+            )));
+        }
+        let state = StateFile::open(&path)?;
+        let sample = StateFile::open(&folder.join(SAMPLE))?;
+        sample.expect(&state.about().fingerprint)?;
+        let facts = serde_json::from_value(state.about().details.clone())
+            .map_err(|error| Error::damaged(&path, format!("its details are not readable ({error})")))?;
+        Ok(StoredRun { state, sample, facts })
+    }
+
+    /// The state of one point; its kept states are left on disk.
+    pub fn point(&self, name: &str) -> Result<PointState> {
+        PointState::from_tensors(&mut self.state.read(name)?)
+    }
+
+    /// The kept states of one point.
+    pub fn kept_states(&self, name: &str) -> Result<Vec<f32>> {
+        match self.sample.read(name)?.0.remove("kept").map(|tensor| tensor.values) {
+            Some(Values::F32(values)) => Ok(values.into_owned()),
+            _ => Err(Error::damaged(self.sample.path(), format!("no kept states of {name}"))),
+        }
+    }
+
+    /// Who the kept states are.
+    pub fn kept(&self) -> Result<Kept> {
+        let mut tensors = self.sample.read("keys")?;
+        let mut column = |name: &str| match tensors.0.remove(name).map(|tensor| tensor.values) {
+            Some(Values::U64(values)) => Ok(values.into_owned()),
+            _ => Err(Error::damaged(self.sample.path(), format!("no column `keys.{name}`"))),
+        };
+        let (class, hash, file, record) = (column("class")?, column("hash")?, column("file")?, column("record")?);
+        let (chunk, position, token) = (column("chunk")?, column("position")?, column("token")?);
+        let mut classes: Vec<Vec<KeptKey>> = vec![Vec::new(); self.facts.chosen.len() + 1];
+        for (i, &class) in class.iter().enumerate() {
+            let document = layerscope_corpus::DocumentId { file: file[i] as u32, record: record[i], chunk: chunk[i] as u32 };
+            let item = ItemId { document, position: position[i] as u32, token: token[i] as u32 };
+            let place = classes.get_mut(class as usize).ok_or_else(|| Error::damaged(self.sample.path(), "a kept state of no class"))?;
+            place.push(KeptKey { hash: hash[i], item });
+        }
+        Ok(Kept::from_classes(classes))
+    }
+
+    /// The tables, computed from the state.
+    pub fn tables_of_run(&self) -> Result<Tables> {
+        tables(&self.facts, |point| self.point(&point.name()))
+    }
+}
+
+/// Makes the tables of the state in a folder, and the manifest. Can be done again at any time.
+pub fn write_run(store: &Store, wall_seconds: f64, warnings: &[String]) -> Result<Value> {
+    let run = StoredRun::open(&store.path(""))?;
+    let tables = run.tables_of_run()?;
+    for (name, table) in [("layers", &tables.layers), ("groups", &tables.groups), ("components", &tables.components)] {
+        put_table(store, &format!("{name}.parquet"), table)?;
+    }
+    let manifest = manifest(&run.facts, &tables, wall_seconds, warnings);
+    let text = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::io(&store.path(MANIFEST), error.into()))?;
+    store.put_atomic(MANIFEST, |out| out.write_all(&text))?;
+    Ok(manifest)
+}
+
+fn put_table(store: &Store, name: &str, table: &Table) -> Result<()> {
+    let mut bytes = Vec::new();
+    export::parquet::write(table, &mut bytes)?;
+    store.put_atomic(name, |out| out.write_all(&bytes))
+}
+
+/// What was measured, how, on what, and whether the numbers can be trusted.
+fn manifest(facts: &Facts, tables: &Tables, wall_seconds: f64, warnings: &[String]) -> Value {
+    let identities = rows(&tables.identities);
+    let mut warnings = warnings.to_vec();
+    let off = identities.iter().filter(|row| row["residual"].as_f64().is_none_or(|residual| residual > SUSPICIOUS)).count();
+    if off > 0 {
+        warnings.push(format!("{off} identities do not hold to {SUSPICIOUS}: see `layerscope show --table identities`"));
+    }
+    if tables.excluded > 0 {
+        warnings.push(format!("{} states were not finite and were left out", tables.excluded));
+    }
+    if facts.corpus.skipped > 0 {
+        warnings.push(format!("{} bad documents were skipped", facts.corpus.skipped));
+    }
+    let points: Vec<Value> = facts.points.iter().map(|point| json!({ "layer": point.layer, "point": point.point })).collect();
+    let states = facts.corpus.states * facts.points.len() as u64;
+    json!({
+        "format": 1,
+        "program": env!("CARGO_PKG_VERSION"),
+        "command": facts.command,
+        "model": facts.model,
+        "points": points,
+        "corpus": {
+            "fingerprint": facts.corpus.fingerprint, "inputs": facts.corpus.inputs, "records": facts.corpus.records,
+            "documents": facts.corpus.documents, "sequences": facts.corpus.sequences, "tokens": facts.corpus.tokens,
+            "states": facts.corpus.states, "groups": facts.groups.len(), "skipped": facts.corpus.skipped,
+        },
+        "shard": { "index": facts.shard.0, "count": facts.shard.1 },
+        "grouping": facts.grouping,
+        "frequency": facts.frequency.as_ref().map(|range| json!({ "minimum": range.start(), "maximum": range.end() })),
+        "sentence_words": facts.corpus.sentence_words,
+        "settings": facts.settings,
+        "massive_thresholds": facts.points.iter().map(|point| point.massive).collect::<Vec<_>>(),
+        "host": {
+            "name": std::fs::read_to_string("/etc/hostname").map(|name| name.trim().to_owned()).unwrap_or_default(),
+            "cores": std::thread::available_parallelism().map_or(1, |count| count.get()),
+            "isa": format!("{:?}", layerscope_compute::cpu::Isa::detect()),
+        },
+        "wall_seconds": wall_seconds,
+        "states_per_second": if wall_seconds > 0.0 { states as f64 / wall_seconds } else { 0.0 },
+        "peak_memory_bytes": system::peak(),
+        "identities": identities,
+        "warnings": warnings,
+    })
+}
+
+/// The rows of a table as JSON objects.
+fn rows(table: &Table) -> Vec<Value> {
+    let names: Vec<&str> = table.columns().map(|(name, _)| name).collect();
+    let value = |cell: Cell<'_>| match cell {
+        Cell::Null => Value::Null,
+        Cell::Text(text) => text.into(),
+        Cell::Integer(number) => number.into(),
+        Cell::Real(number) => number.into(),
+    };
+    (0..table.rows()).map(|row| names.iter().map(|name| (*name).to_owned()).zip(table.row(row).map(value)).collect()).collect()
+}

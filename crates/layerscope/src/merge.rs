@@ -1,0 +1,166 @@
+//! Shards of one measurement into one run, one point in memory at a time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use layerscope_stats::sketch::PointSketch;
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::facts::{Facts, GroupFacts, PointFacts};
+use crate::finish::{MANIFEST, STATE, StoredRun, write_run, write_states};
+use crate::kept::{Kept, KeptKey};
+use crate::point_state::PointState;
+use crate::state::{About, StateFile, differences, write_state};
+use crate::store::Store;
+use crate::work::Work;
+
+/// Merges the shards in `folders` into a run in `out`; returns its manifest. `show` hears of every point.
+pub fn merge(folders: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn FnMut(&PointFacts)) -> Result<Value> {
+    let start = Instant::now();
+    let shards = open_shards(folders)?;
+    let store = Store::create(out)?;
+    if store.path(STATE).exists() && !overwrite {
+        return Err(Error::Refused(format!("{} holds a run already; choose another --out, or give --overwrite", out.display())));
+    }
+    [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
+    let work = Work::open(out)?;
+    work.clear()?;
+    let scratch = Store::create(&work.path(""))?;
+    let merged = Merged::of(&shards)?;
+    let fingerprint = &shards[0].state.about().fingerprint;
+    let mut parts = Vec::with_capacity(merged.facts.points.len());
+    for point in &merged.facts.points {
+        show(point);
+        let state = merged.point(&shards, point)?;
+        let name = format!("{}.safetensors", point.name());
+        let mut tensors = layerscope_stats::sketch::Tensors::default();
+        tensors.nest(&point.name(), state.tensors());
+        write_state(&scratch, &name, &About { fingerprint: fingerprint.clone(), details: Value::Null }, &tensors)?;
+        parts.push(StateFile::open(&scratch.path(&name))?);
+    }
+    write_states(&store, fingerprint, &merged.facts, &merged.kept, &parts)?;
+    let manifest = write_run(&store, start.elapsed().as_secs_f64(), &[])?;
+    work.remove()?;
+    Ok(manifest)
+}
+
+/// The shards in the order of their numbers; refuses duplicates, gaps and strangers.
+fn open_shards(folders: &[PathBuf]) -> Result<Vec<StoredRun>> {
+    let mut shards: BTreeMap<u32, (StoredRun, &Path)> = BTreeMap::new();
+    let mut first: Option<(StateFile, u32, &Path)> = None;
+    for folder in folders {
+        let run = StoredRun::open(folder)?;
+        let (index, count) = run.facts.shard;
+        match &first {
+            None => first = Some((StateFile::open(run.state.path())?, count, folder)),
+            Some((state, of, known)) => {
+                let mut differing = differences(&state.about().fingerprint, &run.state.about().fingerprint);
+                if differing.is_empty() && *of != count {
+                    differing = format!("it is one of {of} shards there and one of {count} here");
+                }
+                if !differing.is_empty() {
+                    let line = format!("{} does not belong to {}: {differing}", folder.display(), known.display());
+                    return Err(Error::Mismatch(line));
+                }
+            }
+        }
+        if let Some((_, other)) = shards.get(&index) {
+            return Err(Error::Mismatch(format!("{} and {} are both shard {index} of {count}", other.display(), folder.display())));
+        }
+        shards.insert(index, (run, folder));
+    }
+    let count = first.map_or(0, |(_, count, _)| count);
+    let missing: Vec<String> = (0..count).filter(|index| !shards.contains_key(index)).map(|index| index.to_string()).collect();
+    match missing.is_empty() {
+        true => Ok(shards.into_values().map(|(run, _)| run).collect()),
+        false => Err(Error::Mismatch(format!("shard {} of {count} is missing: give all folders of the run", missing.join(", ")))),
+    }
+}
+
+/// What is known before any point is merged.
+struct Merged {
+    facts: Facts,
+    /// For every shard, the merged number of each of its groups.
+    names: Vec<Vec<u32>>,
+    kept: Kept,
+    /// For every kept state its shard and its row there.
+    sources: Vec<(usize, usize)>,
+}
+
+impl Merged {
+    fn of(shards: &[StoredRun]) -> Result<Merged> {
+        let groups = all_groups(shards);
+        let number: HashMap<&str, u32> = groups.iter().enumerate().map(|(number, group)| (group.raw.as_str(), number as u32)).collect();
+        let names = shards.iter().map(|shard| shard.facts.groups.iter().map(|group| number[group.raw.as_str()]).collect()).collect();
+        let (kept, sources) = all_kept(shards)?;
+        let mut facts = shards[0].facts.clone();
+        let sum = |of: fn(&Facts) -> u64| shards.iter().map(|shard| of(&shard.facts)).sum::<u64>();
+        facts.corpus.documents = sum(|facts| facts.corpus.documents);
+        facts.corpus.sequences = sum(|facts| facts.corpus.sequences);
+        facts.corpus.tokens = sum(|facts| facts.corpus.tokens);
+        facts.corpus.states = sum(|facts| facts.corpus.states);
+        let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
+        shards
+            .iter()
+            .flat_map(|shard| &shard.facts.corpus.sentence_words)
+            .for_each(|(words, count)| *lengths.entry(*words).or_default() += count);
+        facts.corpus.sentence_words = lengths.into_iter().collect();
+        facts.settings.insert("shard".to_owned(), json!({ "value": null, "from": format!("merge of {}", shards.len()) }));
+        facts.command = std::env::args().collect();
+        facts.shard = (0, 1);
+        drop(number);
+        facts.groups = groups;
+        Ok(Merged { facts, names, kept, sources })
+    }
+
+    /// All shards' states of one point.
+    fn point(&self, shards: &[StoredRun], point: &PointFacts) -> Result<PointState> {
+        let dim = self.facts.model.width;
+        let mut merged = PointState::new(self.facts.groups.len(), dim, self.kept.len(), point.massive);
+        for (number, (shard, names)) in shards.iter().zip(&self.names).enumerate() {
+            let state = shard.point(&point.name())?;
+            merged.moments.merge_renamed(&state.moments, names)?;
+            merged.excluded += state.excluded;
+            drop::<PointSketch>(state.moments);
+            let kept = shard.kept_states(&point.name())?;
+            for (row, &(_, source)) in self.sources.iter().enumerate().filter(|(_, (from, _))| *from == number) {
+                merged.kept[row * dim..][..dim].copy_from_slice(&kept[source * dim..][..dim]);
+            }
+        }
+        Ok(merged)
+    }
+}
+
+/// The groups of all shards, in the order of the tables.
+fn all_groups(shards: &[StoredRun]) -> Vec<GroupFacts> {
+    let groups = shards.iter().flat_map(|shard| &shard.facts.groups);
+    let ordered: BTreeMap<(Option<u64>, &str), &GroupFacts> = groups.map(|group| ((group.key, group.raw.as_str()), group)).collect();
+    ordered.into_values().cloned().collect()
+}
+
+/// The states that a single run would have kept, and where each of them is.
+fn all_kept(shards: &[StoredRun]) -> Result<(Kept, Vec<(usize, usize)>)> {
+    let facts = &shards[0].facts;
+    let kept: Vec<Kept> = shards.iter().map(StoredRun::kept).collect::<Result<_>>()?;
+    let starts: Vec<Vec<usize>> = kept.iter().map(Kept::starts).collect();
+    let (mut classes, mut sources) = (Vec::new(), Vec::new());
+    for class in 0..=facts.chosen.len() {
+        let capacity = if class == 0 { facts.sample_states } else { facts.token_states };
+        let of = |(shard, kept): (usize, &Kept)| {
+            let start = starts[shard][class];
+            kept.classes[class]
+                .iter()
+                .enumerate()
+                .map(move |(row, key)| (*key, (shard, start + row)))
+                .collect::<Vec<(KeptKey, (usize, usize))>>()
+        };
+        let mut all: Vec<(KeptKey, (usize, usize))> = kept.iter().enumerate().flat_map(of).collect();
+        all.sort_by_key(|(key, _)| *key);
+        all.truncate(capacity);
+        classes.push(all.iter().map(|(key, _)| *key).collect());
+        sources.extend(all.into_iter().map(|(_, source)| source));
+    }
+    Ok((Kept::from_classes(classes), sources))
+}

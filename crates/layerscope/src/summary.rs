@@ -1,0 +1,112 @@
+//! The table a user sees at the end of a run: a few columns that fit a terminal.
+
+use std::fmt::Write;
+
+use layerscope_report::{Cell, Table};
+
+use crate::text::grouped;
+
+/// Headings and the measures under them.
+const COLUMNS: &[(&str, &str)] = &[
+    ("Q", "q"),
+    ("M/Q", "m_over_q"),
+    ("V_W/Q", "v_within_over_q"),
+    ("V_B/Q", "v_between_over_q"),
+    ("C.V.", "cv_q"),
+    ("slope", "slope_v_on_m"),
+    ("R^2", "r2_v_on_m"),
+];
+
+/// One line per point: Q, its parts, C.V. of Q and the line of V on M, over the selected groups where there are any.
+pub fn summary_table(layers: &Table) -> String {
+    let text = |name: &str, row: usize| match layers.column(name).map(|column| column.cell(row)) {
+        Some(Cell::Text(text)) => Some(text.to_owned()),
+        Some(Cell::Integer(number)) => Some(number.to_string()),
+        _ => None,
+    };
+    let real = |name: &str, row: usize| match layers.column(name).map(|column| column.cell(row)) {
+        Some(Cell::Real(number)) => Some(number),
+        Some(Cell::Integer(number)) => Some(number as f64),
+        _ => None,
+    };
+    let selected = (0..layers.rows()).any(|row| text("selection", row).as_deref() == Some("selected") && real("value", row).is_some());
+    let selection = if selected { "selected" } else { "all" };
+    let mut lines: Vec<(String, Vec<Option<f64>>)> = Vec::new();
+    let mut groups = None;
+    for row in 0..layers.rows() {
+        if text("selection", row).as_deref() != Some(selection) || text("variant", row).is_some() {
+            continue;
+        }
+        let (layer, point) = (text("layer", row).unwrap_or_default(), text("point", row).unwrap_or_default());
+        let name = match point.as_str() {
+            "final_norm" => format!("{layer} norm"),
+            "embedding" => format!("{layer} emb"),
+            _ => layer,
+        };
+        if lines.last().is_none_or(|(last, _)| *last != name) {
+            lines.push((name, vec![None; COLUMNS.len()]));
+        }
+        let measure = text("measure", row).unwrap_or_default();
+        if measure == "groups" {
+            groups = real("value", row);
+        }
+        if let (Some(at), Some((_, values))) = (COLUMNS.iter().position(|(_, known)| *known == measure), lines.last_mut()) {
+            values[at] = real("value", row);
+        }
+    }
+    let mut out = String::new();
+    let over = match (selected, groups) {
+        (true, Some(groups)) => format!("over the {} selected groups", grouped(groups as usize)),
+        _ => "over all states".to_owned(),
+    };
+    let _ = writeln!(out, "{over}");
+    let headings = COLUMNS.iter().map(|(heading, _)| format!("{heading:>10}"));
+    out.extend([format!("{:<8}", "layer")].into_iter().chain(headings));
+    for (name, values) in lines {
+        let cells = values.into_iter().map(|value| format!("{:>10}", value.map_or("-".to_owned(), short_real)));
+        out.extend([format!("\n{name:<8}")].into_iter().chain(cells));
+    }
+    out
+}
+
+/// A number in at most nine characters.
+fn short_real(number: f64) -> String {
+    let size = number.abs();
+    match number {
+        _ if size >= 1e6 || (size < 1e-4 && size > 0.0) => format!("{number:.2e}"),
+        _ if size >= 1000.0 => format!("{number:.0}"),
+        _ if size >= 10.0 => format!("{number:.2}"),
+        _ => format!("{number:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layerscope_report::Column;
+
+    #[test]
+    fn the_table_fits_eighty_columns() {
+        let rows = [("q", 1234567.0), ("m_over_q", 0.25), ("groups", 1500.0), ("slope_v_on_m", -0.99991), ("r2_v_on_m", 0.00001)];
+        let text = |value: &str| Column::Text(vec![Some(value.to_owned()); rows.len()]);
+        let table = Table::new([
+            ("layer", Column::Integer(vec![Some(12); rows.len()])),
+            ("point", text("final_norm")),
+            ("selection", text("selected")),
+            ("measure", Column::Text(rows.iter().map(|(name, _)| Some((*name).to_owned())).collect())),
+            ("variant", Column::Text(vec![None; rows.len()])),
+            ("value", Column::Real(rows.iter().map(|(_, value)| Some(*value)).collect())),
+        ])
+        .expect("a table");
+        let shown = summary_table(&table);
+        assert!(shown.lines().all(|line| line.len() <= 80), "{shown}");
+        assert_eq!(
+            shown.lines().collect::<Vec<_>>(),
+            [
+                "over the 1,500 selected groups",
+                "layer            Q       M/Q     V_W/Q     V_B/Q      C.V.     slope       R^2",
+                "12 norm     1.23e6    0.2500         -         -         -   -0.9999   1.00e-5",
+            ]
+        );
+    }
+}
