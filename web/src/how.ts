@@ -53,5 +53,6 @@ export function commands(runs: Run[]): HTMLElement {
 /** A command as a shell reads it. */
 export function commandLine(run: Run): string {
   const words: string[] = Array.isArray(run.manifest.command) ? run.manifest.command.map(String) : [];
+  if (words[0]) words[0] = words[0].replace(/^.*[\\/]/, ""); // wherever the program lay
   return words.length === 0 ? "(the manifest names no command)" : words.map((word) => visible(/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`)).join(" ");
 }

@@ -80,6 +80,20 @@ class Tokens(PageTest):
         self.settle(page)
         self.assertNear(self.regression(page)["slope"], float(table("two-0", "layers", layer=4, selection="selected", measure="slope_v_on_m")[0]["value"]), 1)
 
+    def test_other_axes_have_their_own_line(self):
+        page = self.open("two", "tokens?run=1&at=7&min=12&max=5000")
+        rows = [row for row in table("two-1", "groups", layer=7) if 12 <= int(row["n"]) <= 5000]
+        x = [math.log10(n) for n in numbers(rows, "n")]
+        for label, column, change in [("Q against log₁₀ n", "q", float), ("log₁₀(1 + V) against log₁₀ n", "v", lambda v: math.log10(1 + v))]:
+            page.select_option('label:text-is("Plot") + select', label=label)
+            self.settle(page)
+            y = [change(value) for value in numbers(rows, column)]
+            slope, intercept, r2 = ordinary_least_squares(x, y)
+            found = self.regression(page)
+            self.assertNear(found["slope"], slope, statistics.pstdev(y) / statistics.pstdev(x))
+            self.assertNear(found["intercept"], intercept, abs(intercept))
+            self.assertNear(found["r2"], r2, 1)
+
     def test_every_layer_has_the_line_of_the_filter(self):
         page = self.open("two", "tokens?run=0&at=4&min=30&max=3000")
         self.settle(page)

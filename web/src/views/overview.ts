@@ -63,7 +63,7 @@ function facts(book: Book): HTMLElement {
     ["Heads", (run) => amount(run.manifest.model?.heads)],
     ["Parameters", (run) => amount(run.manifest.model?.parameters)],
     ["Vocabulary", (run) => amount(run.manifest.model?.vocabulary)],
-    ["Norm", (run) => [run.manifest.model?.norm, run.manifest.model?.norm_placement].filter(Boolean).map(text).join(", ") || "–"],
+    ["Norm", (run) => text(run.manifest.model?.norms ?? ([run.manifest.model?.norm, run.manifest.model?.norm_placement].filter(Boolean).join(", ") || null))],
     ["Attention", (run) => (run.manifest.model?.causal === undefined ? "–" : run.manifest.model.causal ? "causal" : "both ways")],
     ["Documents", (run) => amount(run.manifest.corpus?.documents)],
     ["States", (run) => amount(run.manifest.corpus?.states)],
@@ -85,13 +85,16 @@ function trust(book: Book): HTMLElement {
     const identities: any[] = Array.isArray(run.manifest.identities) ? run.manifest.identities : [];
     const worst = identities.reduce((a, b) => (a === null || Math.abs(b?.residual ?? 0) > Math.abs(a?.residual ?? 0) ? b : a), null);
     const warnings: unknown[] = Array.isArray(run.manifest.warnings) ? run.manifest.warnings : [];
-    const skipped = Object.entries(run.manifest.corpus?.skipped ?? {}).filter(([, n]) => Number(n) > 0);
+    const notes: unknown[] = Array.isArray(run.manifest.notes) ? run.manifest.notes : [];
+    const dropped = run.manifest.corpus?.skipped ?? {};
+    const skipped = (typeof dropped === "number" ? [["", dropped]] : Object.entries(dropped)).filter(([, n]) => Number(n) > 0);
     const missing = (Array.isArray(run.manifest.trajectory) ? run.manifest.trajectory : []).filter((step: any) => step?.status !== "measured");
     return [
       worst && h("li", {}, sign(run), h("a", { href: link("tables", { run: run.place, table: "identities" }) }, `${visible(run.label)}: ${count(identities.length)} identities checked`), `, the largest residual is ${number(worst.residual, 2)} (${visible(String(worst.identity))}, layer ${worst.layer ?? "–"}).`),
-      skipped.length > 0 && h("li", {}, sign(run), `${visible(run.label)}: skipped documents: ${skipped.map(([reason, n]) => `${count(Number(n))} ${visible(reason)}`).join(", ")}.`),
+      skipped.length > 0 && h("li", {}, sign(run), `${visible(run.label)}: skipped documents: ${skipped.map(([reason, n]) => `${count(Number(n))} ${visible(String(reason))}`.trim()).join(", ")}.`),
       ...missing.map((step: any) => h("li", { class: "warning" }, sign(run), `${visible(run.label)}: ${visible(String(step.revision))} is ${visible(String(step.status))}: ${visible(String(step.reason ?? "no reason given"))}.`)),
       ...warnings.map((warning) => h("li", { class: "warning" }, sign(run), `${visible(run.label)}: ${visible(String(warning))}.`)),
+      notes.length > 0 && h("li", {}, sign(run), h("details", {}, h("summary", {}, `${visible(run.label)}: ${count(notes.length)} notes`), h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, visible(String(note))))))),
     ];
   }).filter(Boolean) as HTMLElement[];
   const again = book.runs.map((run) => h("li", {}, sign(run), h("code", { class: "command" }, commandLine(run))));

@@ -1,6 +1,6 @@
 // V against M, layer by layer.
 
-import { h, replace, toggle } from "../../dom";
+import { h, replace, select, toggle } from "../../dom";
 import { lines } from "../../chart/lines";
 import type { Book, Run } from "../../data/run";
 import { Figure, howPanel } from "../../figure";
@@ -15,7 +15,7 @@ import { histograms } from "./histograms";
 import { pinList, tracks } from "./pins";
 import { Scatter } from "./scatter";
 import { searchBox } from "./search";
-import { PINS, Session } from "./session";
+import { AXES, PINS, Session, symbol } from "./session";
 
 const has = (run: Run): boolean => run.points.groups.length > 0 && run.groups !== null;
 
@@ -50,7 +50,8 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
   const sweep = trend(book, session, (place) => { slider.set(place); note({ at: session.points[place]!.key }); void session.move(place); });
   const option = (name: "full" | "log" | "others", label: string) => toggle(label, scatter.options[name], (value) => { scatter.options[name] = value; scatter.figure.redraw(); });
   replace(host,
-    h("div", { class: "controls" }, runSelect(book, has, run, restart), slider.element),
+    h("div", { class: "controls" }, runSelect(book, has, run, restart),
+      select("Plot", AXES.map(({ x, y }, i) => ({ value: String(i), label: `${symbol(y)} against ${symbol(x)}` })), String(AXES.indexOf(session.axes)), (value) => session.plot(AXES[Number(value)]!)), slider.element),
     h("div", { class: "with-side" },
       h("div", {}, scatter.figure.element),
       h("aside", { class: "side", "aria-label": "Filter, regression and pinned tokens" },
@@ -62,7 +63,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
     if (change === "aim") return scatter.drawAim();
     scatter.figure.redraw();
     if (change === "point" || change === "filter") {
-      replace(fit, ...fitLines(session.fit));
+      replace(fit, ...fitLines(session));
       sweep.redraw();
     }
     if (change === "filter") void sweep.compute();
@@ -74,12 +75,12 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
   void session.move(session.place).then(() => Promise.all([sweep.compute(), paths.redraw()]));
 }
 
-function fitLines(fit: Fit): Node[] {
+function fitLines({ fit, axes }: Session): Node[] {
   const value = (label: string, own: number, name: string) => h("div", {}, h("span", {}, label), h("b", { "data-name": name, "data-value": String(own), title: String(own) }, name === "intercept" ? number(own) : fixed3(own)));
-  if (!fit.line) return [h("p", { class: "note" }, `No line: ${fit.n < 3 ? "fewer than three groups" : "no spread in M or V"} (${count(fit.n)} groups).`)];
+  if (!fit.line) return [h("p", { class: "note" }, `No line: ${fit.n < 3 ? "fewer than three groups" : "no spread"} (${count(fit.n)} groups).`)];
   return [
     h("div", { class: "numbers" }, value("slope", fit.line.slope, "slope"), value("R²", fit.line.r2, "r2"), value("intercept", fit.line.intercept, "intercept")),
-    h("p", { class: "note" }, "V = intercept + slope · M over ", h("span", { "data-name": "groups", "data-value": fit.n }, count(fit.n)), " groups"),
+    h("p", { class: "note" }, `${symbol(axes.y)} = intercept + slope · ${symbol(axes.x)} over `, h("span", { "data-name": "groups", "data-value": fit.n }, count(fit.n)), " groups"),
   ];
 }
 
@@ -107,10 +108,10 @@ function trend(book: Book, session: Session, pick: (place: number) => void) {
     }),
     sheet: () => ({ names: ["layer", "point", "slope", "intercept", "r2", "groups"], rows: session.points.map((point, i) => [point.layer, point.point, fits[i]?.line?.slope ?? null, fits[i]?.line?.intercept ?? null, fits[i]?.line?.r2 ?? null, fits[i]?.n ?? null]) }),
   });
-  const figures = [figure("slope", "Slope of V on M"), figure("r2", "R² of V on M")];
+  const figures = [figure("slope", "Slope"), figure("r2", "R²")];
   const redraw = () => figures.forEach((own) => own.redraw());
   return {
-    element: h("section", { class: "panel" }, h("h3", {}, "The same line at every layer"), h("p", { class: "note" }, "For the range that is set; click to go to a layer."), h("div", { class: "grid two" }, ...figures.map((own) => own.element)), howPanel(() => howMeasured(book, [session.run], ["slope_v_on_m", "intercept_v_on_m", "r2_v_on_m"]))),
+    element: h("section", { class: "panel" }, h("h3", {}, "The same line at every layer"), h("p", { class: "note" }, "For the range that is set; click to go to a layer."), h("div", { class: "grid two" }, ...figures.map((own) => own.element)), howPanel(() => howMeasured(book, [session.run], ["slope", "intercept", "r2"].map((part) => `${part}_${session.axes.y}_on_${session.axes.x}`).filter((name) => book.measures.has(name))))),
     redraw,
     compute: async () => {
       const ticket = ++asked;

@@ -12,7 +12,7 @@ import { extent, quantile, sorted } from "../../stats/spread";
 import { count, fixed3, tokenName, visible } from "../../text";
 import { seriesColour, theme } from "../../theme";
 import { fileName } from "../common";
-import type { Session } from "./session";
+import { axisLabel, symbol, type Session } from "./session";
 
 export interface ScatterOptions {
   /** All points, or only those between the 0.1 and 99.9 percentiles. */
@@ -41,7 +41,7 @@ export class Scatter {
     const { run } = session;
     this.figure = new Figure({
       name: fileName("variance-on-mean", run.label),
-      title: "Variance against squared norm of the mean",
+      title: "Group by group",
       note: "One point per group, coloured by how often it occurs. Hover or use the arrow keys to read a point, click or press Enter to pin it, drag around points to choose them.",
       draw: (width) => session.table && this.draw(width),
       layer: () => ({ canvas: this.raster.canvas, left: this.made.left, top: this.made.top, width: this.made.width, height: this.made.height }),
@@ -56,7 +56,7 @@ export class Scatter {
     stage.tabIndex = 0;
     stage.setAttribute("role", "group");
     stage.setAttribute("aria-roledescription", "scatter plot");
-    stage.setAttribute("aria-label", "V against M. Right and left arrows move to the next group by M, up and down by V, Enter pins, Escape clears.");
+    stage.setAttribute("aria-label", "Scatter plot of groups. Right and left arrows move to the next group along the first axis, up and down along the second, Enter pins, Escape clears.");
     stage.addEventListener("keydown", (event) => this.key(event));
     this.listen(stage);
   }
@@ -64,13 +64,15 @@ export class Scatter {
   /** Pixels for 25,000 points take a few milliseconds; the drawing is made anew with them. */
   private draw(width: number): SVGSVGElement {
     const { table, run, point, inside, outside } = this.session;
-    const { log, full, others } = this.options;
-    const [m, v] = [table.reals("m"), table.reals("v")];
+    const { full, others } = this.options;
+    const { axes } = this.session;
+    const [m, v] = [this.session.values(axes.x, table), this.session.values(axes.y, table)];
+    const [xLog, yLog] = [this.isLog(axes.x), this.isLog(axes.y)];
     const bar = width > 520 ? 70 : 0;
     const narrow = width < 520;
     const made = frame({
       width: width - bar, height: narrow ? 360 : Math.min(560, Math.max(380, (width - bar) * 0.62)),
-      x: { domain: this.domain("m", full, log), label: "M(Xₜ), squared norm of the mean", log }, y: { domain: this.domain("v", full, log), label: "V(Xₜ), variance", log },
+      x: { domain: this.domain(axes.x, full, xLog), label: axisLabel(axes.x), log: xLog }, y: { domain: this.domain(axes.y, full, yLog), label: axisLabel(axes.y), log: yLog },
       description: this.summary(), grid: false,
     });
     this.made = made;
@@ -116,12 +118,17 @@ export class Scatter {
     return this.shared;
   }
 
-  private domain(column: "m" | "v", full: boolean, log: boolean): [number, number] {
+  /** Logarithms are not drawn on logarithmic axes. */
+  private isLog(column: string): boolean {
+    return this.options.log && !column.startsWith("log_");
+  }
+
+  private domain(column: string, full: boolean, log: boolean): [number, number] {
     const { place, range, inside, table } = this.session;
     const key = [column, full, log, place, range.minimum, range.maximum].join();
     let limits = this.limits.get(key);
     if (!limits) {
-      let values = sorted(table.reals(column), inside);
+      let values = sorted(this.session.values(column, table), inside);
       if (log) values = values.subarray(values.findIndex((value) => value > 0));
       const edge = full ? 0 : 0.001;
       const [low, high] = [quantile(values, edge), quantile(values, 1 - edge)];
@@ -129,7 +136,7 @@ export class Scatter {
       this.limits.set(key, limits);
     }
     // What is pinned is always in sight.
-    const values = table.reals(column);
+    const values = this.session.values(column, table);
     const pinned = this.session.pins.map((pin) => values[pin]!).filter((value) => !log || value > 0);
     return padded(extent([...limits, ...pinned]), log, 0.04);
   }
@@ -145,8 +152,9 @@ export class Scatter {
     if (!line) return;
     const [from, to] = made.x.domain;
     // Straight on linear axes; on logarithmic ones it bends, so it is drawn in steps.
-    const places = Array.from({ length: this.options.log ? 60 : 2 }, (_, i, k = this.options.log ? 59 : 1) => made.x.invert((made.width * i) / k)).filter((x) => x >= from * 0.999 && x <= to * 1.001);
-    const points = places.map((x) => [x, line.intercept + line.slope * x] as const).filter(([, y]) => !this.options.log || y > 0);
+    const parts = made.x.log || made.y.log ? 60 : 1;
+    const places = Array.from({ length: parts + 1 }, (_, i) => (i === 0 ? from : i === parts ? to : made.x.invert((made.width * i) / parts)));
+    const points = places.map((x) => [x, line.intercept + line.slope * x] as const).filter(([, y]) => !made.y.log || y > 0);
     const path = points.map(([x, y], i) => `${i ? "L" : "M"}${round(made.x(x))} ${round(made.y(y))}`).join("");
     made.body.append(s("path", { d: path, fill: "none", stroke: theme().paper, "stroke-width": 4, "stroke-opacity": 0.7 }), s("path", { d: path, fill: "none", stroke: theme().ink, "stroke-width": 1.6 }));
     const text = `slope ${fixed3(line.slope)} · R² ${fixed3(line.r2)}`;
@@ -275,9 +283,9 @@ export class Scatter {
 
   private key(event: KeyboardEvent): void {
     const { session } = this;
-    const column = event.key === "ArrowLeft" || event.key === "ArrowRight" ? "m" : event.key === "ArrowUp" || event.key === "ArrowDown" ? "v" : null;
+    const column = event.key === "ArrowLeft" || event.key === "ArrowRight" ? session.axes.x : event.key === "ArrowUp" || event.key === "ArrowDown" ? session.axes.y : null;
     if (column) {
-      const values = session.table.reals(column);
+      const values = session.values(column, session.table);
       const order = [...session.inside].filter((i) => !Number.isNaN(values[i]!)).sort((a, b) => values[a]! - values[b]!);
       const up = event.key === "ArrowRight" || event.key === "ArrowUp";
       const at = session.aim === null ? -1 : order.indexOf(session.aim);
@@ -293,9 +301,9 @@ export class Scatter {
   }
 
   private summary(): string {
-    const { fit, point, inside, run } = this.session;
+    const { fit, point, inside, run, axes } = this.session;
     const line = fit.line ? `slope ${fixed3(fit.line.slope)}, R squared ${fixed3(fit.line.r2)}` : "no line";
-    return `V against M of ${count(inside.length)} groups in ${visible(run.label)}, ${point.title}: ${line}.`;
+    return `${symbol(axes.y)} against ${symbol(axes.x)} of ${count(inside.length)} groups in ${visible(run.label)}, ${point.title}: ${line}.`;
   }
 
   private sheet() {

@@ -9,6 +9,25 @@ import { tokenName } from "../../text";
 /** As many pins as there are colours. */
 export const PINS = 12;
 
+/** What is drawn against what: the names of two columns, or of their logarithms. */
+export interface Axes {
+  x: string;
+  y: string;
+}
+
+export const AXES: Axes[] = [{ x: "m", y: "v" }, ...["q", "m", "v", "log_q", "log_m", "log_v"].map((y) => ({ x: "log_n", y }))];
+
+const LABELS: Record<string, [string, string]> = {
+  q: ["Q", "Q(Xₜ), mean squared norm"], m: ["M", "M(Xₜ), squared norm of the mean"], v: ["V", "V(Xₜ), variance"], log_n: ["log₁₀ n", "log₁₀ nₜ"],
+  log_q: ["log₁₀(1 + Q)", "log₁₀(1 + Q(Xₜ))"], log_m: ["log₁₀(1 + M)", "log₁₀(1 + M(Xₜ))"], log_v: ["log₁₀(1 + V)", "log₁₀(1 + V(Xₜ))"],
+};
+
+/** A column's symbol, and its label on an axis. */
+export const symbol = (name: string): string => LABELS[name]![0];
+export const axisLabel = (name: string): string => LABELS[name]![1];
+
+const logarithms = new WeakMap<Float64Array, Float64Array>();
+
 export type Change = "point" | "filter" | "pins" | "chosen" | "aim";
 
 export class Session {
@@ -22,6 +41,7 @@ export class Session {
   inside = new Uint32Array();
   outside = new Uint32Array();
   fit: Fit = { n: 0, line: null };
+  axes: Axes = AXES[0]!;
   pins: number[] = [];
   chosen: Uint32Array | null = null;
   aim: number | null = null;
@@ -34,6 +54,7 @@ export class Session {
     this.count(this.names.reals("n"));
     const ids = this.names.reals("group_id");
     const pinned = (route().params.get("pin") ?? "").split(",").filter(Boolean).map(Number);
+    this.axes = AXES.find(({ x, y }) => `${y}-${x}` === route().params.get("plot")) ?? AXES[0]!;
     this.pins = pinned.map((id) => ids.indexOf(id)).filter((place) => place >= 0).slice(0, PINS);
   }
 
@@ -75,6 +96,24 @@ export class Session {
     this.tell("filter");
   }
 
+  /** Draws something else. */
+  plot(axes: Axes): void {
+    this.axes = axes;
+    note({ plot: axes === AXES[0] ? null : `${axes.y}-${axes.x}` });
+    this.sift();
+    this.tell("filter");
+  }
+
+  /** The values of a column, or log₁₀(1 + value), at some point. */
+  values(name: string, table: Columns): Float64Array {
+    if (name === "log_n") return table === this.table || !table.has("n") ? this.logN : table.reals("n").map(Math.log10);
+    if (!name.startsWith("log_")) return table.reals(name);
+    const own = table.reals(name.slice(4));
+    let made = logarithms.get(own);
+    if (!made) logarithms.set(own, (made = own.map((value) => Math.log10(1 + value))));
+    return made;
+  }
+
   private sift(): void {
     const { inside, outside } = split(this.n, this.range);
     this.inside = inside;
@@ -82,10 +121,10 @@ export class Session {
     this.fit = this.fitAt(this.table);
   }
 
-  /** The line of V on M at some point, over the range. */
+  /** The line of y on x at some point, over the range. */
   fitAt(table: Columns): Fit {
     const own = table.has("n") ? split(table.reals("n"), this.range).inside : this.inside;
-    return fitLine(table.reals("m"), table.reals("v"), own);
+    return fitLine(this.values(this.axes.x, table), this.values(this.axes.y, table), own);
   }
 
   name(place: number, length?: number): string {
