@@ -64,6 +64,7 @@ export function measureTitle(name: string): string {
     self_similarity: "self-similarity", massive_activations: "massive activations",
   };
   if (known[name]) return known[name]!;
+  if (name.endsWith("_adjusted")) return `${measureTitle(name.slice(0, -9))}, adjusted`;
   const part = (text: string) => ({ q: "Q", m: "M", v: "V", v_within: "V within", v_between: "V between", log_q: "log Q", log_m: "log M", log_v: "log V", log_n: "log n" })[text] ?? text.replace(/_/g, " ");
   const over = /^(.+)_over_(.+)$/.exec(name);
   if (over) return `${part(over[1]!)} / ${part(over[2]!)}`;

@@ -55,6 +55,29 @@ fn no_text_of_a_run_is_markup() {
 }
 
 #[test]
+fn a_served_page_asks_for_points_and_gets_them() {
+    let runs = [run("a"), run("b")];
+    let mut page = Vec::new();
+    page::write_shell(&runs, &Settings::default(), &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(
+        page.contains("content=\"default-src 'none'; connect-src 'self'; script-src 'sha256-")
+            && page.contains("name=\"layerscope-blocks\"")
+    );
+    assert!(page.contains("id=\"run1.groups\"") && !page.contains("id=\"run1.groups.0\""));
+    let block = page::block(&runs, "run1.groups.0").unwrap().unwrap();
+    let length = u32::from_le_bytes(block[..4].try_into().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&block[4..4 + length]).unwrap();
+    assert_eq!((header["rows"].as_u64(), header["columns"][0]["name"].as_str()), (Some(2), Some("v")));
+    let at = 4 + length + header["columns"][0]["at"].as_u64().unwrap() as usize;
+    let values: Vec<f64> = block[at..at + 16].chunks(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())).collect();
+    assert!(values[0].is_nan() && values[1] == 1.5, "rarest first, undefined as NaN: {values:?}");
+    for stranger in ["run2.groups.0", "run0.groups.2", "index", "../manifest.json", "run0.groups."] {
+        assert_eq!(page::block(&runs, stranger).unwrap(), None);
+    }
+}
+
+#[test]
 fn the_code_is_small_and_its_policy_forbids_the_rest() {
     let empty = Run { groups: None, ..run("a") };
     let page = written(&[empty], &Settings::default());

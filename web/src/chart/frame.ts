@@ -47,7 +47,7 @@ let clips = 0;
 /** An empty figure with its axes. */
 export function frame(options: FrameOptions): Frame {
   const { ink, quiet, line, axis, paper } = theme();
-  const yTicks = ticksOf(options.y, Math.max(2, Math.round(options.height / 45)));
+  const yTicks = ticksOf(options.y, Math.max(2, Math.round(options.height / (options.height > 240 ? 55 : 42))));
   const widest = Math.max(0, ...yTicks.map((tick) => textWidth(tick.label)));
   const margin = options.bare ? { left: 2, right: 2, top: 4, bottom: 4 } : { left: Math.ceil(widest) + 34, right: 14, top: 26, bottom: 46 };
   const width = Math.max(40, options.width - margin.left - margin.right);

@@ -81,6 +81,7 @@ export async function json(block: string): Promise<any> {
 
 async function bytes(block: string): Promise<ArrayBuffer> {
   const element = await arrived(block);
+  if (!element) return fetched(block);
   const raw = decode(element.textContent ?? "");
   if (element.dataset.coding !== "deflate-raw") return raw.buffer as ArrayBuffer;
   const stream = new Blob([raw as BlobPart]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
@@ -88,16 +89,23 @@ async function bytes(block: string): Promise<ArrayBuffer> {
 }
 
 /** The element, once the parser is past its end: what every view needs comes first, and is shown while the rest is still read. */
-function arrived(block: string): Promise<HTMLElement> {
-  return new Promise((resolve, reject) => {
+function arrived(block: string): Promise<HTMLElement | null> {
+  return new Promise((resolve) => {
     const look = () => {
       const element = document.getElementById(block);
-      if (element && (element.nextSibling || document.readyState !== "loading")) resolve(element);
-      else if (document.readyState !== "loading") reject(new Error(`the page has no block ${block}: it is incomplete`));
+      if (document.readyState !== "loading" || element?.nextSibling) resolve(element);
       else setTimeout(look, 10);
     };
     look();
   });
+}
+
+/** A block that a served page leaves to be asked for; a page from disk has all of its own. */
+async function fetched(block: string): Promise<ArrayBuffer> {
+  if (!document.querySelector('meta[name="layerscope-blocks"]')) throw new Error(`the page has no block ${block}: it is incomplete`);
+  const answer = await fetch(`block/${block}`);
+  if (!answer.ok) throw new Error(`the server has no block ${block}`);
+  return answer.arrayBuffer();
 }
 
 function decode(text: string): Uint8Array {

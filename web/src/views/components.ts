@@ -94,7 +94,7 @@ function stems(table: Columns, column: string, label: string, followed: number, 
   const [low, high] = extent(values);
   const made = frame({
     width, height: 320, x: { domain: [-0.5, Math.max(...components) + 0.5], label: "component" },
-    y: { domain: [low < 0 ? low - 0.1 * (high - low) : 0, high > 0 ? high + 0.1 * (high - Math.min(0, low)) : 0], label }, description: `${label} of ${components.length} components, ${where}`,
+    y: { domain: [low < 0 ? 1.15 * low : 0, high > 0 ? high + 0.1 * (high - Math.min(0, low)) : 0], label }, description: `${label} of ${components.length} components, ${where}`,
   });
   const zero = made.y(0);
   let path = "";

@@ -94,7 +94,7 @@ function trust(book: Book): HTMLElement {
       skipped.length > 0 && h("li", {}, sign(run), `${visible(run.label)}: skipped documents: ${skipped.map(([reason, n]) => `${count(Number(n))} ${visible(String(reason))}`.trim()).join(", ")}.`),
       ...missing.map((step: any) => h("li", { class: "warning" }, sign(run), `${visible(run.label)}: ${visible(String(step.revision))} is ${visible(String(step.status))}: ${visible(String(step.reason ?? "no reason given"))}.`)),
       ...warnings.map((warning) => h("li", { class: "warning" }, sign(run), `${visible(run.label)}: ${visible(String(warning))}.`)),
-      notes.length > 0 && h("li", {}, sign(run), h("details", {}, h("summary", {}, `${visible(run.label)}: ${count(notes.length)} notes`), h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, visible(String(note))))))),
+      notes.length > 0 && h("li", {}, sign(run), h("details", {}, h("summary", {}, `${visible(run.label)}: ${count(notes.length)} ${notes.length === 1 ? "note" : "notes"}`), h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, visible(String(note))))))),
     ];
   }).filter(Boolean) as HTMLElement[];
   const again = book.runs.map((run) => h("li", {}, sign(run), h("code", { class: "command" }, commandLine(run))));

@@ -55,6 +55,11 @@ impl Block {
         columns.finish()
     }
 
+    /// As a server sends them.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// Writes the block as an element of the page.
     pub fn write(&self, name: &str, out: &mut dyn Write) -> Result<()> {
         let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use layerscope_stats::measure::MEASURES;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Settings;
 use super::block::{Block, Columns};
@@ -35,8 +35,8 @@ pub(super) fn labels(runs: &[Run]) -> Vec<String> {
     runs.iter().map(&mut label).collect()
 }
 
-/// Emits the index first, then every block: those every view needs before those of single points.
-pub(super) fn blocks(runs: &[Run], labels: &[String], title: &str, settings: &Settings, emit: &mut Emit) -> Result<()> {
+/// Emits the index, then the blocks every view needs.
+pub(super) fn common(runs: &[Run], labels: &[String], title: &str, settings: &Settings, emit: &mut Emit) -> Result<()> {
     let mut kept = Vec::new();
     let mut entries = Vec::new();
     for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
@@ -50,19 +50,14 @@ pub(super) fn blocks(runs: &[Run], labels: &[String], title: &str, settings: &Se
         if let Some(table) = &run.norms {
             small("norms", Block::table(table, None, &[], &[]));
         }
-        let groups = run.groups.as_ref().map(Groups::new);
-        if let Some(groups) = &groups {
-            small("groups", groups.names());
+        if let Some(table) = &run.groups {
+            small("groups", Groups::new(table).names());
         }
-        let points = |kind: &str, table: &Table| -> Vec<Value> {
+        let points = |(kind, table): (&str, &Table)| -> (String, Value) {
             let place = |(k, (layer, point, _)): (usize, &PointRows)| json!({"layer": layer, "point": point, "block": format!("run{i}.{kind}.{k}")});
-            by_point(table).iter().enumerate().map(place).collect()
+            (kind.to_owned(), by_point(table).iter().enumerate().map(place).collect())
         };
-        let mut at = Map::new();
-        for (kind, table) in per_point(run) {
-            at.insert(kind.into(), json!(points(kind, table)));
-        }
-        entry["points"] = Value::Object(at);
+        entry["points"] = Value::Object(per_point(run).map(points).collect());
         entries.push(entry);
     }
     let measures: Vec<Value> = MEASURES
@@ -75,16 +70,25 @@ pub(super) fn blocks(runs: &[Run], labels: &[String], title: &str, settings: &Se
         "measures": measures, "runs": entries,
     });
     emit("index", Block::json(&index))?;
-    kept.into_iter().try_for_each(|(name, block)| emit(&name, block))?;
+    kept.into_iter().try_for_each(|(name, block)| emit(&name, block))
+}
+
+/// Emits the blocks of single points, or the one of this name.
+pub(super) fn points(runs: &[Run], only: Option<&str>, emit: &mut Emit) -> Result<()> {
     for (i, run) in runs.iter().enumerate() {
-        let groups = run.groups.as_ref().map(Groups::new);
         for (kind, table) in per_point(run) {
+            let prefix = format!("run{i}.{kind}.");
+            if only.is_some_and(|name| !name.starts_with(&prefix)) {
+                continue;
+            }
+            let groups = (kind == "groups").then(|| Groups::new(table));
             for (k, (_, _, rows)) in by_point(table).iter().enumerate() {
-                let block = match &groups {
-                    Some(groups) if kind == "groups" => groups.point(rows),
-                    _ => Block::table(table, Some(rows), &POINT, &["x", "y"]),
-                };
-                emit(&format!("run{i}.{kind}.{k}"), block)?;
+                let name = format!("{prefix}{k}");
+                if only.is_none_or(|only| only == name) {
+                    let block =
+                        groups.as_ref().map_or_else(|| Block::table(table, Some(rows), &POINT, &["x", "y"]), |groups| groups.point(rows));
+                    emit(&name, block)?;
+                }
             }
         }
     }

@@ -158,7 +158,7 @@ export class Scatter {
     const path = points.map(([x, y], i) => `${i ? "L" : "M"}${round(made.x(x))} ${round(made.y(y))}`).join("");
     made.body.append(s("path", { d: path, fill: "none", stroke: theme().paper, "stroke-width": 4, "stroke-opacity": 0.7 }), s("path", { d: path, fill: "none", stroke: theme().ink, "stroke-width": 1.6 }));
     const text = `slope ${fixed3(line.slope)} · R² ${fixed3(line.r2)}`;
-    const box = { x: made.width - textWidth(text) - 18, y: 6 };
+    const box = { x: line.slope > 0 ? 6 : made.width - textWidth(text) - 18, y: 6 }; // away from the line
     made.body.append(s("rect", { ...box, width: textWidth(text) + 14, height: 22, rx: 4, fill: theme().paper, "fill-opacity": 0.85 }), s("text", { x: box.x + 7, y: box.y + 15 }, text));
   }
 
