@@ -24,6 +24,8 @@ export class Figure {
   private readonly reading = h("p", { class: "reading", "aria-live": "polite" });
   private svg: SVGSVGElement | null = null;
   private width = 0;
+  private seen = true;
+  private wait = 0;
 
   constructor(private readonly options: FigureOptions) {
     const { name, title, note, sheet, how, small } = options;
@@ -43,14 +45,23 @@ export class Figure {
         this.redraw();
       }
     }).observe(this.stage);
+    new IntersectionObserver((entries) => { this.seen = entries.at(-1)?.isIntersecting ?? true; }).observe(this.stage);
   }
 
   readonly say = (text: string): void => {
     this.reading.textContent = text;
   };
 
+  /** Draws anew at once where it can be seen, else when the reader's hand rests: a slider moves what is in sight first. */
+  redrawInTime(): void {
+    if (this.seen) return this.redraw();
+    clearTimeout(this.wait);
+    this.wait = window.setTimeout(() => this.redraw(), 100);
+  }
+
   /** Draws anew, at the present width. */
   redraw(): void {
+    clearTimeout(this.wait);
     if (this.width === 0) return;
     const svg = this.options.draw(this.width, this.say);
     if (!svg) return;

@@ -55,5 +55,5 @@ export function histograms(session: Session): Histograms {
   const how = () => howDefined([session.run], [...DEFINITIONS.slice(0, 4), ["Q, M, V", "groups in the range, values below their 99th percentile, 50 bins; the line is the mean of all of them"], ["n", "all groups, 50 bins of log₁₀ n; those in the range in colour"]]);
   const element = h("section", { class: "panel" });
   replace(element, h("h3", {}, "Distributions"), h("p", { class: "note" }, "Over the groups in the range, below the 99th percentile. Triangles are pinned tokens; groups you drew around stand in front."), h("div", { class: "grid four" }, ...figures.map((figure) => figure.element)), howPanel(how));
-  return { element, redraw: () => figures.forEach((figure) => figure.redraw()) };
+  return { element, redraw: () => figures.forEach((figure) => figure.redrawInTime()) };
 }

@@ -109,7 +109,7 @@ function trend(book: Book, session: Session, pick: (place: number) => void) {
     sheet: () => ({ names: ["layer", "point", "slope", "intercept", "r2", "groups"], rows: session.points.map((point, i) => [point.layer, point.point, fits[i]?.line?.slope ?? null, fits[i]?.line?.intercept ?? null, fits[i]?.line?.r2 ?? null, fits[i]?.n ?? null]) }),
   });
   const figures = [figure("slope", "Slope"), figure("r2", "R²")];
-  const redraw = () => figures.forEach((own) => own.redraw());
+  const redraw = () => figures.forEach((own) => own.redrawInTime());
   return {
     element: h("section", { class: "panel" }, h("h3", {}, "The same line at every layer"), h("p", { class: "note" }, "For the range that is set; click to go to a layer."), h("div", { class: "grid two" }, ...figures.map((own) => own.element)), howPanel(() => howMeasured(book, [session.run], ["slope", "intercept", "r2"].map((part) => `${part}_${session.axes.y}_on_${session.axes.x}`).filter((name) => book.measures.has(name))))),
     redraw,
