@@ -82,7 +82,8 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
     const shown = tokens.filter((token) => !Number.isNaN(px[token.mean] ?? NaN));
     for (const token of shown) made.body.append(s("circle", { cx: round(px[token.mean]!), cy: round(py[token.mean]!), r: token.name === one ? 6 : 4, fill: viridisColour(share(token)), stroke: theme().ink, "stroke-width": 1.4, "fill-opacity": one !== null && token.name !== one ? 0.3 : 1 }));
     const labelled = names ? shown : shown.filter((token) => token.name === one);
-    const spots = placeLabels(labelled.map((token) => ({ x: px[token.mean]!, y: py[token.mean]!, text: tokenName(token.name, 20) })), made.width, made.height, 12);
+    const cross = { x: zero[0], y: zero[1], text: "" }; // names keep off the origin too
+    const spots = placeLabels([...labelled.map((token) => ({ x: px[token.mean]!, y: py[token.mean]!, text: tokenName(token.name, 20) })), cross], made.width, made.height, 12);
     labelled.forEach((token, i) => {
       const spot = spots[i];
       if (!spot) return;

@@ -117,7 +117,7 @@ function cell(table: Columns, name: string, row: number): HTMLElement {
   const value = table.number(name, row);
   const exact = Number.isNaN(value) ? null : String(value);
   const whole = table.isWhole(name) || (Number.isInteger(value) && Math.abs(value) < 1e12);
-  return h("td", { class: "right", title: exact }, exact === null ? "" : whole ? count(value) : number(value, 5));
+  return h("td", { class: "right", title: exact }, exact === null ? "" : name.endsWith("_id") ? exact : whole ? count(value) : number(value, 5));
 }
 
 /** Rows for which every term holds. */
