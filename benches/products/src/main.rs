@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use layerscope_compute::cpu::{Epilogue, Isa, Panels, Part, Rows, multiply};
+use layerscope_compute::cpu::{Epilogue, Floats, Isa, Panels, Part, Rows, multiply};
 
 /// One problem: rows, inner dimension, columns.
 #[derive(Clone, Copy)]
@@ -15,15 +15,15 @@ struct Shape {
 }
 
 /// `c = a w^T` for row-major `a [m, k]`, `w [n, k]`, `c [m, n]`.
-type Product = fn(Shape, &[f32], &[f32], &Panels, &mut [f32], &mut Vec<f32>);
+type Product = fn(Shape, &[f32], &[f32], &Panels, &mut [f32], &mut Floats);
 
-fn with_matrixmultiply(Shape { m, k, n }: Shape, a: &[f32], w: &[f32], _: &Panels, c: &mut [f32], _: &mut Vec<f32>) {
+fn with_matrixmultiply(Shape { m, k, n }: Shape, a: &[f32], w: &[f32], _: &Panels, c: &mut [f32], _: &mut Floats) {
     let (k_stride, n_stride) = (k as isize, n as isize);
     // SAFETY: the slices have the extents of the shape.
     unsafe { matrixmultiply::sgemm(m, k, n, 1.0, a.as_ptr(), k_stride, 1, w.as_ptr(), 1, k_stride, 0.0, c.as_mut_ptr(), n_stride, 1) }
 }
 
-fn with_gemm(Shape { m, k, n }: Shape, a: &[f32], w: &[f32], _: &Panels, c: &mut [f32], _: &mut Vec<f32>) {
+fn with_gemm(Shape { m, k, n }: Shape, a: &[f32], w: &[f32], _: &Panels, c: &mut [f32], _: &mut Floats) {
     let (a_stride, c_stride) = (k as isize, n as isize);
     let none = gemm::Parallelism::None;
     let (c, a, w) = (c.as_mut_ptr(), a.as_ptr(), w.as_ptr());
@@ -31,14 +31,14 @@ fn with_gemm(Shape { m, k, n }: Shape, a: &[f32], w: &[f32], _: &Panels, c: &mut
     unsafe { gemm::gemm(m, n, k, c, 1, c_stride, false, a, 1, a_stride, w, a_stride, 1, 0.0, 1.0, false, false, false, none) }
 }
 
-fn with_faer(Shape { m, k, n }: Shape, a: &[f32], w: &[f32], _: &Panels, c: &mut [f32], _: &mut Vec<f32>) {
+fn with_faer(Shape { m, k, n }: Shape, a: &[f32], w: &[f32], _: &Panels, c: &mut [f32], _: &mut Floats) {
     let a = faer::MatRef::from_row_major_slice(a, m, k);
     let w = faer::MatRef::from_row_major_slice(w, n, k);
     let c = faer::MatMut::from_row_major_slice_mut(c, m, n);
     faer::linalg::matmul::matmul(c, faer::Accum::Replace, a, w.transpose(), 1.0f32, faer::Par::Seq);
 }
 
-fn with_ours(Shape { m, k, n }: Shape, a: &[f32], _: &[f32], panels: &Panels, c: &mut [f32], packed: &mut Vec<f32>) {
+fn with_ours(Shape { m, k, n }: Shape, a: &[f32], _: &[f32], panels: &Panels, c: &mut [f32], packed: &mut Floats) {
     let rows = Rows { data: a, stride: k, count: m };
     multiply(Isa::detect(), rows, panels, &Part::all(panels), c, n, Epilogue::default(), packed);
 }
@@ -57,7 +57,7 @@ fn seconds(shape: Shape, product: Product, repetitions: usize) -> f64 {
         let work = || {
             let (a, w) = (numbers(shape.m * shape.k, 7919), numbers(shape.n * shape.k, 104_729));
             let panels = Panels::from_rows(&w, shape.n, shape.k);
-            let (mut c, mut packed) = (vec![0.0; shape.m * shape.n], Vec::new());
+            let (mut c, mut packed) = (vec![0.0; shape.m * shape.n], Floats::default());
             product(shape, &a, &w, &panels, &mut c, &mut packed);
             start.wait();
             let begin = Instant::now();
@@ -77,7 +77,7 @@ fn variant_row_counts(k: usize, n: usize, product: Product) -> Vec<usize> {
     let panels = Panels::from_rows(&w, n, k);
     let rows = |m: usize| {
         let mut c = vec![0.0; m * n];
-        product(Shape { m, k, n }, &a[..m * k], &w, &panels, &mut c, &mut Vec::new());
+        product(Shape { m, k, n }, &a[..m * k], &w, &panels, &mut c, &mut Floats::default());
         c
     };
     let whole = rows(all);

@@ -24,7 +24,7 @@ pub struct Counters {
     pub kept: u64,
     /// Documents of this shard in the spool.
     pub documents: u64,
-    /// Documents of this shard in which the tokenizer (or the choice of words) found nothing.
+    /// Documents of this shard without a word, where words are grouped.
     pub without_tokens: u64,
     /// Documents of this shard the tokenizer refused and that were skipped.
     pub untokenized: u64,
@@ -59,7 +59,7 @@ impl Counters {
         lost(self.too_long, format!("with more words than --max-words {}", filters.max_words.unwrap_or(0)));
         lost(self.repeated, "repeated".into());
         lost(self.untokenized, "refused by the tokenizer and skipped".into());
-        lost(self.without_tokens, "without tokens".into());
+        lost(self.without_tokens, "without words".into());
         line
     }
 }

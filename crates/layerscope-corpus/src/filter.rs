@@ -3,11 +3,13 @@
 //! number -> sample -> clean, cut -> blank -> words -> lower-case -> repeats -> limit -> shard
 //!
 //! Everything up to the limit looks at the whole corpus, so that a document is kept or not whatever the sharding; every shard reads
-//! all the text and keeps its own part. Cleaning (`--clean wiki`) will act between `sample` and `cut`, in `Sieve::offer`.
+//! all the text and keeps its own part.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
+use crate::clean::Clean;
 use crate::counters::Counters;
 use crate::document::{Document, DocumentId, Record};
 use crate::error::{Error, Result};
@@ -24,6 +26,8 @@ pub struct Filters {
     pub sample: f64,
     /// The sample's seed.
     pub seed: u64,
+    /// Strip mark-up from each record.
+    pub clean: Option<Clean>,
     /// Cut each record into documents of so many characters (Unicode scalar values), the last one shorter.
     pub chunk_chars: Option<usize>,
     /// Keep only documents of at most so many words, as white space separates them.
@@ -38,7 +42,7 @@ pub struct Filters {
 
 impl Default for Filters {
     fn default() -> Self {
-        Filters { sample: 1.0, seed: 0, chunk_chars: None, max_words: None, lowercase: false, dedup: false, limit: None }
+        Filters { sample: 1.0, seed: 0, clean: None, chunk_chars: None, max_words: None, lowercase: false, dedup: false, limit: None }
     }
 }
 
@@ -137,7 +141,8 @@ impl Sieve {
             self.counters.unsampled += 1;
             return Ok(ControlFlow::Continue(()));
         }
-        for (chunk, text) in pieces(&record.text, self.filters.chunk_chars).enumerate() {
+        let text = self.filters.clean.map_or(Cow::Borrowed(record.text.as_str()), |clean| clean.apply(&record.text).into());
+        for (chunk, text) in pieces(&text, self.filters.chunk_chars).enumerate() {
             let chunk = u32::try_from(chunk).map_err(|_| Error::Usage("--chunk-chars is too small for this corpus".into()))?;
             let id = DocumentId { file, record: number, chunk };
             if let Some(document) = self.document(id, text, &record.column) {

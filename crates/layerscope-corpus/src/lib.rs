@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+mod clean;
 pub mod counters;
 mod document;
 mod error;
@@ -39,11 +40,13 @@ pub mod spool;
 mod tokenize;
 pub mod window;
 
+pub use clean::Clean;
 pub use counters::Counters;
 pub use document::{Document, DocumentId, Record};
 pub use error::{Error, Result};
 pub use filter::{Filters, Shard};
 pub use group::{CONTINUES, Group, Grouping, UNCOUNTED};
+pub use layerscope_remote::Options as StoreOptions;
 pub use pipeline::{Progress, write_spool};
 pub use settings::{OnError, Settings, Specials};
 pub use spool::{BatchPlan, Sequence, Spool, SpoolBatch};

@@ -11,6 +11,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use layerscope_remote::Remote;
+
 use crate::counters::Counters;
 use crate::document::Document;
 use crate::error::{Error, Result};
@@ -53,7 +55,8 @@ pub fn write_spool(
     progress: &mut dyn FnMut(&Progress),
     cancel: &AtomicBool,
 ) -> Result<Spool> {
-    let sources = sources(&settings.inputs, settings.text_column.as_deref())?;
+    let remote = Remote::new(settings.stores.clone());
+    let sources = sources(&settings.inputs, settings.text_column.as_deref(), &remote, cancel)?;
     let preparer = Preparer::new(settings, tokenizer, &sources)?;
     let mut writer = SpoolWriter::create(path, (tokenizer.prefix().len(), tokenizer.suffix().len()))?;
     let mut book = Book::new(&settings.grouping, tokenizer);
@@ -65,9 +68,9 @@ pub fn write_spool(
         let (permits, returned) = sync_channel(4 * threads + 4);
         let (parcels, waiting) = channel();
         let (results, arriving) = channel();
-        let (waiting, shared, sources, preparer) = (Arc::new(Mutex::new(waiting)), &shared, &sources, &preparer);
+        let (waiting, shared, sources, remote, preparer) = (Arc::new(Mutex::new(waiting)), &shared, &sources, &remote, &preparer);
         let scratch = path.parent().unwrap_or(Path::new("."));
-        let reader = scope.spawn(move || Reader { settings, sources, shared, permits, parcels }.run(scratch));
+        let reader = scope.spawn(move || Reader { reading: Reading { settings, sources, remote, shared }, permits, parcels }.run(scratch));
         for _ in 0..threads {
             let (waiting, results) = (Arc::clone(&waiting), results.clone());
             scope.spawn(move || tokenize(preparer, &waiting, &results));
@@ -100,6 +103,34 @@ pub fn write_spool(
     Spool::open(path)
 }
 
+impl Spool {
+    /// Says whether the corpus is still the one this spool was written from: the same inputs, none changed since, or the same text in them
+    /// all the same (which means to read them again). What came from standard input cannot be looked at twice.
+    pub fn check_corpus(&self, settings: &Settings, cancel: &AtomicBool) -> Result<()> {
+        let remote = Remote::new(settings.stores.clone());
+        let sources = sources(&settings.inputs, settings.text_column.as_deref(), &remote, cancel)?;
+        const REMEDY: &str = "put it back as it was, or start again with --overwrite";
+        let known = self.inputs();
+        if let Some(new) = sources.iter().find(|source| !known.contains(&source.name)) {
+            return Err(Error::input(&new.name, format!("it was not part of the corpus when this run began; {REMEDY}")));
+        }
+        if let Some(gone) = known.iter().find(|name| !sources.iter().any(|source| source.name == **name)) {
+            return Err(Error::input(gone, format!("it was part of the corpus when this run began; {REMEDY}")));
+        }
+        let written = self.modified()?;
+        let changed = sources.iter().find(|source| source.modified.is_some_and(|modified| modified >= written));
+        let (Some(changed), true) = (changed, sources.iter().all(|source| source.name != "-")) else { return Ok(()) };
+        let (shared, mut sieve) = (Shared::default(), Sieve::new(settings.filters.clone()));
+        let mut keep = |_| if cancel.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+        let scratch = self.path().parent().unwrap_or(Path::new("."));
+        Reading { settings, sources: &sources, remote: &remote, shared: &shared }.read(scratch, &mut sieve, &mut Vec::new(), &mut keep)?;
+        if format!("{:032x}", sieve.fingerprint()) != self.fingerprint() {
+            return Err(Error::input(&changed.name, format!("its text changed since this run began; {REMEDY}")));
+        }
+        Ok(())
+    }
+}
+
 /// What the threads share while they work.
 #[derive(Default)]
 struct Shared {
@@ -126,9 +157,7 @@ type Parcel<T> = (u64, Vec<T>);
 
 /// The thread that reads and filters.
 struct Reader<'a> {
-    settings: &'a Settings,
-    sources: &'a [Source],
-    shared: &'a Shared,
+    reading: Reading<'a>,
     permits: SyncSender<()>,
     parcels: Sender<Parcel<Job>>,
 }
@@ -142,7 +171,8 @@ struct Read {
 
 impl Reader<'_> {
     fn run(self, scratch: &Path) -> Result<Read> {
-        let mut sieve = Sieve::new(self.settings.filters.clone());
+        let Reading { settings, shared, .. } = self.reading;
+        let mut sieve = Sieve::new(settings.filters.clone());
         let mut examples = Vec::new();
         let mut parcel = Vec::new();
         let (mut bytes, mut number) = (0, 0);
@@ -154,8 +184,8 @@ impl Reader<'_> {
             Ok(())
         };
         let mut keep = |document: Document| {
-            let (own, pilot) = (self.settings.shard.holds(document.ordinal), document.ordinal < self.settings.pilot);
-            self.shared.kept.fetch_add(1, Ordering::Relaxed);
+            let (own, pilot) = (settings.shard.holds(document.ordinal), document.ordinal < settings.pilot);
+            shared.kept.fetch_add(1, Ordering::Relaxed);
             if own || pilot {
                 bytes += document.text.len();
                 parcel.push(Job { document, own, pilot });
@@ -167,14 +197,26 @@ impl Reader<'_> {
             Ok(())
         };
         // What was read before an error is still worked on, so that the first error in the corpus' order is the one reported.
-        let read = self.read(scratch, &mut sieve, &mut examples, &mut keep);
+        let read = self.reading.read(scratch, &mut sieve, &mut examples, &mut keep);
         if !parcel.is_empty() {
             send(&mut parcel)?;
         }
         read?;
         Ok(Read { counters: sieve.counters, fingerprint: sieve.fingerprint(), examples })
     }
+}
 
+/// What is read, and how.
+#[derive(Clone, Copy)]
+struct Reading<'a> {
+    settings: &'a Settings,
+    sources: &'a [Source],
+    remote: &'a Remote,
+    shared: &'a Shared,
+}
+
+impl Reading<'_> {
+    /// Passes every record through the sieve, to the end or the limit.
     fn read(
         &self,
         scratch: &Path,
@@ -185,9 +227,9 @@ impl Reader<'_> {
         let text = self.settings.text_column.clone().unwrap_or_else(|| "text".into());
         let group = if let Grouping::Column(name) = &self.settings.grouping { Some(name.clone()) } else { None };
         let columns = Columns { text, group };
-        let watch = Watch { bytes: &self.shared.bytes, cancel: &self.shared.stop };
+        let watch = Watch { bytes: &self.shared.bytes, cancel: &self.shared.stop, remote: self.remote };
         for (file, source) in self.sources.iter().enumerate() {
-            let mut records = source.open(&columns, scratch, watch)?;
+            let mut records = source.open(&columns, self.settings.filters.clean, scratch, watch)?;
             let mut number = 0;
             while let Some(record) = records.next_record() {
                 if self.shared.stop.load(Ordering::Relaxed) {

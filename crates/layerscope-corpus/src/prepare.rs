@@ -57,12 +57,15 @@ impl<'a> Preparer<'a> {
         Ok(preparer)
     }
 
-    /// The document's sequences; `None` when the tokenizer (or the choice of words) finds nothing in it.
+    /// The document's sequences; `None` when the choice of words leaves nothing of it.
     pub fn prepare(&self, document: &Document) -> Result<Option<Prepared>> {
         let bad = |problem: String| self.bad(document.id, problem);
         let text = self.read(document).map_err(|problem| bad(format!("the tokenizer refuses it: {problem}; use --on-error skip")))?;
         if text.ids.is_empty() {
-            return Ok(None);
+            return match self.settings.grouping {
+                Grouping::Word => Ok(None), // a text without words is no fault
+                _ => Err(bad("the tokenizer finds no token in it; remove it or use --on-error skip".into())),
+            };
         }
         self.check_vocabulary(&text.ids)?;
         let starts = |at: usize| text.items.as_ref().is_none_or(|items| items[at] & CONTINUES == 0);
@@ -87,7 +90,11 @@ impl<'a> Preparer<'a> {
     /// An error that says where the document came from.
     pub fn bad(&self, id: DocumentId, problem: String) -> Error {
         let source = &self.sources[id.file as usize];
-        let unit = if source.format == Format::Parquet { "row" } else { "line" };
+        let unit = match source.format {
+            Format::Parquet => "row",
+            Format::Text if self.settings.filters.clean.is_some() => "record",
+            _ => "line",
+        };
         Error::record(&source.name, format!("{unit} {}", id.record + 1), problem)
     }
 

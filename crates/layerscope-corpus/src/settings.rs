@@ -1,5 +1,7 @@
 //! Everything that decides what the spool holds.
 
+use layerscope_remote::Options;
+
 use crate::error::{Error, Result};
 use crate::filter::{Filters, Shard};
 use crate::group::{Grouping, UNCOUNTED};
@@ -29,8 +31,10 @@ pub enum Specials {
 /// What to read and how to cut it. Wrapping is the tokenizer's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Files, patterns, or `-`.
+    /// Files, patterns, addresses, or `-`.
     pub inputs: Vec<String>,
+    /// How object stores are reached, as the environment says by default. Does not change a byte of the spool.
+    pub stores: Options,
     /// The column of the text in JSON lines and Parquet, `text` by default. Naming it makes standard input JSON lines.
     pub text_column: Option<String>,
     /// What to do with bad records.
@@ -62,6 +66,7 @@ impl Settings {
     pub fn new(inputs: impl IntoIterator<Item = impl Into<String>>, window: usize) -> Self {
         Settings {
             inputs: inputs.into_iter().map(Into::into).collect(),
+            stores: Options::from_env(),
             text_column: None,
             on_error: OnError::default(),
             filters: Filters::default(),

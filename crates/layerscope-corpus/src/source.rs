@@ -6,11 +6,12 @@
 //! | `.jsonl`, `.ndjson`, `-` with an explicit text column | a line is a JSON object |
 //! | `.parquet` | a row is a record |
 //!
-//! Each may be followed by `.gz` or `.zst`. Lines end in `\n` or `\r\n`; a byte order mark at the start is dropped.
+//! Each may be followed by `.gz` or `.zst`, and each may lie on disk, in an object store (`s3://`, `gs://`, `az://`) or on a web server. Lines end in `\n` or `\r\n`; a byte order mark at the start is dropped.
 
 mod jsonl;
 mod lines;
 mod list;
+mod pages;
 mod rows;
 mod stream;
 
@@ -18,6 +19,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use layerscope_remote::Remote;
+
+use crate::clean::Clean;
 use crate::document::Record;
 use crate::error::{Error, Result};
 
@@ -48,16 +52,25 @@ pub struct Watch<'a> {
     pub bytes: &'a Arc<AtomicU64>,
     /// Set when the caller wants to stop.
     pub cancel: &'a AtomicBool,
+    /// Who reads from addresses.
+    pub remote: &'a Remote,
 }
 
 impl Source {
-    /// Starts reading. `scratch` is a folder for what must be unpacked before it can be read.
-    pub fn open<'a>(&'a self, columns: &'a Columns, scratch: &Path, watch: Watch<'a>) -> Result<Box<dyn Records + 'a>> {
+    /// Starts reading. With `clean`, text that is a dump in XML is read by pages. `scratch` is a folder for what must be unpacked before it can be read.
+    pub fn open<'a>(
+        &'a self,
+        columns: &'a Columns,
+        clean: Option<Clean>,
+        scratch: &Path,
+        watch: Watch<'a>,
+    ) -> Result<Box<dyn Records + 'a>> {
         if columns.group.is_some() && self.format == Format::Text {
             let problem = "lines of text have no columns; --group column:NAME needs .jsonl or .parquet";
             return Err(Error::input(&self.name, problem));
         }
         Ok(match self.format {
+            Format::Text if clean.is_some() => Box::new(pages::PageRecords::new(lines::Lines::open(self, watch)?)),
             Format::Text => Box::new(lines::TextRecords(lines::Lines::open(self, watch)?)),
             Format::Jsonl => Box::new(jsonl::JsonRecords::new(lines::Lines::open(self, watch)?, columns)),
             Format::Parquet => Box::new(rows::RowRecords::open(self, columns, scratch, watch)?),

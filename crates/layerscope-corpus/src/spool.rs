@@ -22,6 +22,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::counters::Counters;
 use crate::error::{Error, Result};
@@ -80,6 +81,16 @@ impl Spool {
     /// A hash over ids and texts of all documents the filters kept, the same in every shard.
     pub fn fingerprint(&self) -> String {
         format!("{:032x}", self.header.fingerprint)
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// When it was completed.
+    pub(crate) fn modified(&self) -> Result<SystemTime> {
+        self.file.metadata().and_then(|metadata| metadata.modified()).map_err(|error| Error::io(&self.path, error))
     }
 
     /// What happened to the records.

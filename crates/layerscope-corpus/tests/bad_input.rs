@@ -36,8 +36,8 @@ fn files() {
     assert_eq!(line("absent*.txt"), "no file matches this pattern");
     std::fs::create_dir(folder.path("novels")).unwrap();
     assert_eq!(line("novels"), format!("a folder; name its files, for instance {}/*.txt", of("novels")));
-    let (line, kind) = error(&folder, &Settings::new(["s3://bucket/a.txt"], 64));
-    let expected = "s3://bucket/a.txt: s3:// addresses are not supported by this build; download the file, or pipe it into --corpus -";
+    let (line, kind) = error(&folder, &Settings::new(["ftp://server/a.txt"], 64));
+    let expected = "ftp://server/a.txt: not an address we know; s3://, gs://, az://, abfss://, http://, https:// are";
     assert_eq!((line.as_str(), kind), (expected, ErrorKind::Corpus));
     assert_eq!(error(&folder, &Settings::new([""; 0], 64)).1, ErrorKind::Usage);
 }
@@ -173,12 +173,90 @@ fn nothing_left() {
     let file = folder.file("b.txt", "1 2 3\n!\n");
     let mut settings = Settings::new([&file], 64);
     settings.grouping = Grouping::Word;
-    assert_eq!(error(&folder, &settings).0, "nothing is left of the corpus: 2 records read, 2 without tokens");
+    assert_eq!(error(&folder, &settings).0, "nothing is left of the corpus: 2 records read, 2 without words");
     // A shard may be empty: there may be more of them than documents.
     settings.grouping = Grouping::Token;
     settings.shard = Shard { index: 2, count: 3 };
     let read = spool(&folder, &settings).unwrap();
     assert_eq!((read.counters().kept, read.counters().documents, read.plan(10).unwrap().len()), (2, 0, 0));
+}
+
+/// White space is blank; what a tokenizer strips is not.
+#[test]
+fn a_document_without_tokens() {
+    let folder = Folder::new();
+    let file = folder.file("a.txt", "one\n \u{ad}\u{200d}\u{7f}\nthree\n");
+    let mut settings = Settings::new([&file], 64);
+    assert_eq!(line(&file, &settings, &folder), "line 2: the tokenizer finds no token in it; remove it or use --on-error skip");
+    settings.on_error = OnError::Skip;
+    let read = spool(&folder, &settings).unwrap();
+    assert_eq!((read.counters().kept, read.counters().documents, read.counters().untokenized, read.skipped().len()), (3, 2, 1, 1));
+    let folder = Folder::new();
+    settings.inputs = vec![folder.file("b.txt", "\u{ad}\n")];
+    assert_eq!(error(&folder, &settings).0, "nothing is left of the corpus: 1 records read, 1 refused by the tokenizer and skipped");
+}
+
+#[test]
+fn unreadable_files() {
+    let folder = Folder::new();
+    // A file whose bytes cannot be read, whoever asks.
+    let line_of = |file: &str| line(file, &Settings::new([file], 64), &folder);
+    assert_eq!(line_of("/proc/self/mem"), "cannot be read after line 0: Input/output error (os error 5)");
+    let file = folder.file("secret.txt", "text");
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
+    if std::fs::File::open(&file).is_err() {
+        assert_eq!(line_of(&file), "no permission to read it"); // those who may read everything cannot see this
+    }
+}
+
+/// `/dev/full` in the place of the temporary file is a disk without room.
+#[test]
+fn a_full_disk_loses_nothing() {
+    let folder = Folder::new();
+    let file = folder.file("a.txt", "some text\n".repeat(100_000));
+    let (settings, tokenizer, path) = (Settings::new([&file], 64), tokenizer("wordpiece", Wrap::Model), folder.path("spool"));
+    std::os::unix::fs::symlink("/dev/full", folder.path("spool.partial")).unwrap();
+    let write = || layerscope_corpus::write_spool(&settings, &tokenizer, &path, &mut |_| {}, &std::sync::atomic::AtomicBool::new(false));
+    let error = write().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert_eq!(error.to_string(), format!("{}.partial: No space left on device (os error 28)", path.display()));
+    let left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["a.txt"]);
+    assert_eq!(write().unwrap().counters().documents, 100_000); // with room again
+}
+
+#[test]
+fn a_corpus_that_changed() {
+    let folder = Folder::new();
+    let (first, second) = (folder.file("a.txt", "one\ntwo\n"), folder.file("b.txt", "three\n"));
+    let mut settings = Settings::new([format!("{}/?.txt", folder.0.display())], 64);
+    settings.filters.limit = Some(2);
+    let read = spool(&folder, &settings).unwrap();
+    let check = |settings: &Settings| {
+        let checked = read.check_corpus(settings, &std::sync::atomic::AtomicBool::new(false));
+        checked.map_err(|error| {
+            assert_eq!(error.kind(), ErrorKind::Corpus);
+            error.to_string()
+        })
+    };
+    assert_eq!(check(&settings), Ok(()));
+    let remedy = "put it back as it was, or start again with --overwrite";
+    let write = |file: &str, text: &str| {
+        std::fs::write(file, text).unwrap();
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+        std::fs::File::options().append(true).open(file).unwrap().set_modified(later).unwrap();
+    };
+    write(&first, "one\nTwo\n");
+    assert_eq!(check(&settings), Err(format!("{first}: its text changed since this run began; {remedy}")));
+    write(&first, "one\r\ntwo\r\n"); // the same text
+    assert_eq!(check(&settings), Ok(()));
+    write(&second, "four\n"); // beyond the limit
+    assert_eq!(check(&settings), Ok(()));
+    let third = folder.file("c.txt", "five\n");
+    assert_eq!(check(&settings), Err(format!("{third}: it was not part of the corpus when this run began; {remedy}")));
+    std::fs::remove_file(&third).unwrap();
+    std::fs::remove_file(&second).unwrap();
+    assert_eq!(check(&settings), Err(format!("{second}: it was part of the corpus when this run began; {remedy}")));
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod block;
 pub mod checkpoint;
 pub mod config;
 mod embedding;
+mod embedding_matrix;
 mod error;
 pub mod families;
 mod feed_forward;
@@ -48,6 +49,7 @@ mod weights;
 mod workers;
 
 pub use batch::Batch;
+pub use embedding_matrix::EmbeddingMatrix;
 pub use error::{Error, Result};
 pub use model::Model;
 pub use norms::NormParameters;

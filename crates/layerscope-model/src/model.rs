@@ -25,6 +25,8 @@ pub struct Model {
     pub checkpoint: Checkpoint,
     /// Which tensor goes where.
     pub plan: TensorPlan,
+    /// Whether the configuration says that input and output embedding are one matrix.
+    pub ties_embeddings: bool,
     /// Keys of `config.json` that nobody knows.
     pub unknown_keys: Vec<String>,
 }
@@ -39,10 +41,11 @@ impl Model {
         let mut config = ConfigReader::open(&file)?;
         let family = Family::of(&mut config)?;
         let spec = (family.spec)(&mut config);
+        let ties_embeddings = config.flag_or("tie_word_embeddings", true);
         let unknown_keys = config.finish()?;
         let checkpoint = Checkpoint::open(folder)?;
         let plan = TensorPlan::new(&spec, family.names, &checkpoint)?;
-        Ok(Model { folder: folder.to_owned(), family, spec, checkpoint, plan, unknown_keys })
+        Ok(Model { folder: folder.to_owned(), family, spec, checkpoint, plan, ties_embeddings, unknown_keys })
     }
 
     /// Reads the weights onto a backend.

@@ -117,6 +117,11 @@ impl Table {
         self.columns.iter().find(|(own, _)| own == name).map(|(_, column)| column)
     }
 
+    /// The same without some columns; at least one must be left.
+    pub fn without(&self, names: &[&str]) -> Table {
+        Table { columns: self.columns.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned().collect() }
+    }
+
     /// The cells of one row, in the order of the columns.
     pub fn row(&self, row: usize) -> impl ExactSizeIterator<Item = Cell<'_>> {
         self.columns.iter().map(move |(_, column)| column.cell(row))

@@ -5,6 +5,10 @@
 //! processes [merge](sketch::Sketch::merge). [`PointTables`](measure::PointTables) are computed from the merged sketch by pure
 //! functions. There is no input or output here, no model and no corpus.
 //!
+//! Everything beyond norms and cosines is kept only if a chosen measure [needs](measure::needs) it: [`Lenses`](sketch::Lenses) beside a
+//! point's sketch, a [`HashSample`](sketch::HashSample) of states, and [`LensTables`](measure::LensTables) computed from them. A worker
+//! does nearly all of the work in its own [`LensSpace`](sketch::LensSpace) before its turn at the sketches comes.
+//!
 //! ```
 //! use layerscope_stats::measure::{PointTables, Settings};
 //! use layerscope_stats::sketch::{PointSketch, Sketch};
@@ -34,6 +38,7 @@ pub mod measure;
 mod products;
 mod rows;
 pub mod sketch;
+mod vectors;
 
 pub use error::{Error, Result};
 pub use rows::{BatchRows, NOT_COUNTED, Segment, Segments};

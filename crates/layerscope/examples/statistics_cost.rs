@@ -1,4 +1,4 @@
-//! What the statistics cost beside the forward pass: `statistics_cost FOLDER IDS.json [--threads N] [--batch-tokens N] [--rounds N]`.
+//! What the statistics cost beside the forward pass: `statistics_cost FOLDER IDS.json [--threads N] [--batch-tokens N] [--rounds N] [--all]`.
 //!
 //! Every round runs the sentences through the bare model, then through the model and the sketches. Prints one line of JSON:
 //! tokens_per_second of both, and the median over the rounds of the time with statistics over the time without.
@@ -7,13 +7,15 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use layerscope::collect::{Collector, Workers};
+use layerscope::collect::{CollectSettings, Collector, Workers};
 use layerscope::items::Items;
 use layerscope::kept::{KeepSettings, Kept};
-use layerscope::point_state::PointState;
+use layerscope::point_state::{PointState, StateShape};
 use layerscope_compute::Cpu;
 use layerscope_corpus::{DocumentId, OnError, Sequence, SpoolBatch};
-use layerscope_model::{Batch, Blind, Model, Transformer, forward_all};
+use layerscope_model::{Batch, Blind, Model, Point, Transformer, forward_all};
+use layerscope_stats::measure::{Family, needs};
+use layerscope_stats::sketch::SketchSet;
 
 /// States of the hash sample, as by default.
 const SAMPLE: usize = 20_000;
@@ -21,7 +23,7 @@ const SAMPLE: usize = 20_000;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [folder, ids, options @ ..] = arguments.as_slice() else {
-        return Err("usage: statistics_cost FOLDER IDS.json [--threads N] [--batch-tokens N] [--rounds N]".into());
+        return Err("usage: statistics_cost FOLDER IDS.json [--threads N] [--batch-tokens N] [--rounds N] [--all]".into());
     };
     let option = |name: &str, default: usize| -> Result<usize, Box<dyn Error>> {
         let given = options.iter().position(|option| option == name).and_then(|at| options.get(at + 1));
@@ -35,13 +37,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let items: Vec<Items> = batches.iter().enumerate().map(|(index, batch)| Items::new(spooled(index, batch))).collect();
     let kept = Kept::choose(&KeepSettings { sample: SAMPLE, ..KeepSettings::default() }, items.iter().cloned().map(Ok))?;
 
+    let sketches =
+        if options.iter().any(|option| option == "--all") { needs(&Family::SELECTABLE) } else { needs(&[Family::Norm, Family::Cosine]) };
+
     let tokens: usize = batches.iter().map(Batch::tokens).sum();
     let mut rounds: Vec<(f64, f64)> = Vec::new();
     for _ in 0..option("--rounds", 5)? {
         let start = Instant::now();
         forward_all(&transformer, &batches, workers.threads, &Blind)?;
         let bare = start.elapsed().as_secs_f64();
-        let collector = collector(&transformer, &kept);
+        let collector = collector(&transformer, &kept, sketches);
         let start = Instant::now();
         collector.run(&transformer, 0, workers, &|index| Ok(items.get(index).cloned()), &mut |_| false)?;
         rounds.push((bare, start.elapsed().as_secs_f64()));
@@ -71,8 +76,9 @@ fn spooled(index: usize, batch: &Batch) -> SpoolBatch {
     SpoolBatch { index, ids: batch.ids().to_vec(), groups: batch.ids().to_vec(), offsets: batch.offsets().to_vec(), sequences }
 }
 
-fn collector<'a>(transformer: &Transformer<Cpu>, kept: &'a Kept) -> Collector<'a> {
+fn collector<'a>(transformer: &Transformer<Cpu>, kept: &'a Kept, sketches: SketchSet) -> Collector<'a> {
     let spec = transformer.spec();
-    let state = || PointState::new(spec.vocabulary, spec.width, kept.len(), Some(1e9));
-    Collector::new(transformer.points().into_iter().map(|at| (at, state())).collect(), 0, kept, OnError::Fail)
+    let shape = StateShape { groups: spec.vocabulary, dim: spec.width, kept: kept.len(), sketches };
+    let states = transformer.points().into_iter().map(|at| (at, PointState::new(&shape, at == Point::Embedding, Some(1e9)))).collect();
+    Collector::new(states, 0, CollectSettings { kept, sketches, before: None, on_error: OnError::Fail })
 }

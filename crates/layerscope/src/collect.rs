@@ -12,6 +12,7 @@ use layerscope_compute::{Cpu, States};
 use layerscope_corpus::OnError;
 use layerscope_model::{Batch, Observer, Point, Transformer};
 use layerscope_stats::BatchRows;
+use layerscope_stats::sketch::{LensSpace, SketchSet};
 
 use crate::error::{Error, Result};
 use crate::items::Items;
@@ -24,9 +25,21 @@ const TICK: Duration = Duration::from_millis(50);
 /// The sketches of some points, and how far each has come.
 pub struct Collector<'a> {
     points: Vec<(Point, Turnstile)>,
-    kept: &'a Kept,
-    on_error: OnError,
+    settings: CollectSettings<'a>,
     progress: Progress,
+}
+
+/// What is collected beside the moments, and what happens to bad states.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectSettings<'a> {
+    /// The states that are kept.
+    pub kept: &'a Kept,
+    /// Sketches beside the moments.
+    pub sketches: SketchSet,
+    /// The point before the first one, whose states are only paired with it.
+    pub before: Option<Point>,
+    /// What to do with states that are not finite.
+    pub on_error: OnError,
 }
 
 /// How many run, and what each is ready for.
@@ -59,9 +72,9 @@ impl Progress {
 
 impl<'a> Collector<'a> {
     /// States for the given points, in the model's order, with `first` the batch that comes next (0 for a new run).
-    pub fn new(states: Vec<(Point, PointState)>, first: usize, kept: &'a Kept, on_error: OnError) -> Collector<'a> {
+    pub fn new(states: Vec<(Point, PointState)>, first: usize, settings: CollectSettings<'a>) -> Collector<'a> {
         let points = states.into_iter().map(|(at, state)| (at, Turnstile::new(state, first))).collect();
-        Collector { points, kept, on_error, progress: Progress::default() }
+        Collector { points, settings, progress: Progress::default() }
     }
 
     /// What was done since this collector was made.
@@ -88,14 +101,25 @@ impl<'a> Collector<'a> {
         let failure: Mutex<Option<Error>> = Mutex::new(None);
         let work = || {
             let mut space = transformer.workspace(workers.rows);
+            let lens_space = Mutex::new(LensSpace::new());
             let mut one = || -> Result<bool> {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(items) = batches(index)? else {
                     next.fetch_sub(1, Ordering::Relaxed);
                     return Ok(false);
                 };
-                let slots = self.kept.slots(&items);
-                let observer = BatchObserver { collector: self, index, items: &items, slots: &slots, stopped: &stopped };
+                let slots = self.settings.kept.slots(&items);
+                let documents = self.settings.sketches.blocks.then(|| items.document_numbers());
+                lock(&lens_space).start_batch();
+                let observer = BatchObserver {
+                    collector: self,
+                    index,
+                    items: &items,
+                    slots: &slots,
+                    documents: documents.as_deref(),
+                    space: &lens_space,
+                    stopped: &stopped,
+                };
                 transformer.forward_to(last, &items.batch, &mut space, &observer)?;
                 self.progress.documents.fetch_add(items.documents() as u64, Ordering::Relaxed);
                 self.progress.tokens.fetch_add(items.batch.tokens() as u64, Ordering::Relaxed);
@@ -170,44 +194,68 @@ struct BatchObserver<'a> {
     index: usize,
     items: &'a Items,
     slots: &'a [(u32, u32)],
+    documents: Option<&'a [u64]>,
+    /// The worker's own; observers must be shareable, though nobody shares this one.
+    space: &'a Mutex<LensSpace>,
     stopped: &'a AtomicBool,
+}
+
+impl BatchObserver<'_> {
+    /// Prepares a batch at a point, then waits for its turn and enters it.
+    fn enter(&self, turnstile: &Turnstile, rows: &BatchRows<'_>, excluded: u64) -> Result<()> {
+        let mut space = lock(self.space);
+        if excluded > 0 {
+            // The point before has other rows: this batch is no pair.
+            space.start_batch();
+        }
+        space.prepare(self.collector.settings.sketches, turnstile.massive, rows)?;
+        turnstile.pass(self.index, self.stopped, |state| {
+            state.excluded += excluded;
+            state.update(rows, &space, self.slots, self.documents)
+        })
+    }
 }
 
 impl Observer<Cpu> for BatchObserver<'_> {
     type Error = Error;
 
     fn observe(&self, _: &Batch, at: Point, states: &States<Cpu>) -> Result<()> {
-        let Some((_, turnstile)) = self.collector.points.iter().find(|(point, _)| *point == at) else { return Ok(()) };
+        let settings = &self.collector.settings;
+        let known = self.collector.points.iter().find(|(point, _)| *point == at).map(|(_, turnstile)| turnstile);
+        if known.is_none() && settings.before != Some(at) {
+            return Ok(());
+        }
         let (items, dim) = (self.items, states.width);
         let states = items.states(states.as_slice(), dim);
-        // Norms are taken before the turn: the more is done here, the less others wait.
+        // Norms and products are taken before the turn: the more is done here, the less others wait.
         let rows = BatchRows::new(&states, dim, &items.segments, &items.offsets)?;
         let bad = not_finite(&rows);
-        if bad.is_empty() {
-            return turnstile.pass(self.index, self.stopped, |state| state.update(&rows, self.slots));
-        }
-        if self.collector.on_error == OnError::Fail {
+        if !bad.is_empty() && settings.on_error == OnError::Fail {
             let item = items.id(bad[0] as usize);
             return Err(Error::NotFinite { at, document: item.document, position: item.position });
         }
-        let segments = without(items, &bad);
-        let rows = BatchRows::new(&states, dim, &segments, &items.offsets)?;
-        turnstile.pass(self.index, self.stopped, |state| {
-            state.excluded += bad.len() as u64;
-            state.update(&rows, self.slots)
-        })
+        match known {
+            Some(turnstile) if bad.is_empty() => self.enter(turnstile, &rows, 0),
+            Some(turnstile) => {
+                let segments = without(items, &bad);
+                self.enter(turnstile, &BatchRows::new(&states, dim, &segments, &items.offsets)?, bad.len() as u64)
+            }
+            None if bad.is_empty() => Ok(lock(self.space).prepare(SketchSet { pairs: true, ..SketchSet::default() }, None, &rows)?),
+            None => Ok(()),
+        }
     }
 }
 
 /// A state that lets batches in by their number.
 struct Turnstile {
+    massive: Option<f64>,
     state: Mutex<(usize, PointState)>,
     moved: Condvar,
 }
 
 impl Turnstile {
     fn new(state: PointState, first: usize) -> Turnstile {
-        Turnstile { state: Mutex::new((first, state)), moved: Condvar::new() }
+        Turnstile { massive: state.moments.massive_threshold(), state: Mutex::new((first, state)), moved: Condvar::new() }
     }
 
     /// Waits for the turn of batch `index`, lets it in, and calls the next.

@@ -57,6 +57,9 @@ pub enum Error {
     /// Two things that do not belong together.
     #[error("{0}")]
     Mismatch(String),
+    /// The program is wrong.
+    #[error("a defect of Layerscope: {0}; please report it with the command")]
+    Defect(String),
     /// Another worker failed first.
     #[error("stopped")]
     Stopped,
@@ -83,6 +86,7 @@ impl Error {
             Error::Mismatch(_) | Error::Refused(_) => ErrorKind::Refused,
             Error::Stopped | Error::Interrupted(_) => ErrorKind::Interrupted,
             Error::Damaged { .. } | Error::Io { .. } => ErrorKind::Io,
+            Error::Defect(_) => ErrorKind::Internal,
         }
     }
 

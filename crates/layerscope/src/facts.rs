@@ -1,9 +1,10 @@
 //! What a run knows beside its numbers: stored with the state, so that tables can be made from it alone.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use layerscope_corpus::{Group, Grouping, Spool};
 use layerscope_model::{Model, Point};
@@ -16,6 +17,10 @@ use crate::error::{Error, Result};
 use crate::inspect::Inspection;
 use crate::plan::Plan;
 use crate::settings::Settings;
+use crate::weights::{NormFact, norm_facts};
+
+/// Why records are skipped in every shard alike.
+pub(crate) const BAD: &str = "not readable";
 
 /// Everything but the sketches.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,8 +47,16 @@ pub struct Facts {
     pub token_states: usize,
     /// Size of the hash sample.
     pub sample_states: usize,
+    /// Families of measures.
+    pub families: Vec<String>,
+    /// Numbers of clusters.
+    pub clusters: Vec<usize>,
+    /// Statistics of the model's norms.
+    pub norms: Vec<NormFact>,
     /// This worker's part, index and count.
     pub shard: (u32, u32),
+    /// Time it took to make the state, over all interruptions and shards.
+    pub seconds: f64,
 }
 
 /// A model in a few words: table 1.
@@ -118,8 +131,8 @@ pub struct CorpusFacts {
     pub tokens: u64,
     /// States counted.
     pub states: u64,
-    /// Documents left out because they could not be used.
-    pub skipped: u64,
+    /// Documents left out because they could not be used, by reason: `not readable` of the whole corpus, the others of this shard.
+    pub skipped: BTreeMap<String, u64>,
     /// Words a document, and how many documents have so many.
     pub sentence_words: Vec<(u64, u64)>,
 }
@@ -169,7 +182,11 @@ impl Facts {
             chosen,
             token_states: plan.token_states,
             sample_states: plan.sample_states,
+            families: plan.families.iter().map(|family| family.name().to_owned()).collect(),
+            clusters: plan.clusters.clone(),
+            norms: norm_facts(model)?,
             shard: (plan.corpus.shard.index, plan.corpus.shard.count),
+            seconds: 0.0,
         })
     }
 
@@ -195,10 +212,8 @@ impl ModelFacts {
     /// Of a checkpoint.
     pub fn new(name: &str, revision: Option<String>, fingerprint: String, model: &Model) -> ModelFacts {
         let inspection = Inspection::new(model);
-        let short = Path::new(name).file_name().map_or(name.to_owned(), |last| last.to_string_lossy().into_owned());
-        let name = if Path::new(name).is_dir() { short } else { name.to_owned() };
         ModelFacts {
-            name,
+            name: model_name(name),
             revision,
             fingerprint,
             family: inspection.family.to_owned(),
@@ -216,6 +231,15 @@ impl ModelFacts {
     }
 }
 
+/// The short name of a model: the last part of a folder's path, or a hub id as it is.
+pub fn model_name(asked_for: &str) -> String {
+    let path = Path::new(asked_for);
+    match path.file_name().filter(|_| path.is_dir()) {
+        Some(last) => last.to_string_lossy().into_owned(),
+        None => asked_for.to_owned(),
+    }
+}
+
 impl CorpusFacts {
     fn of(asked_for: &[String], spool: &Spool) -> CorpusFacts {
         let counters = spool.counters();
@@ -228,7 +252,11 @@ impl CorpusFacts {
             sequences: counters.sequences,
             tokens: counters.tokens,
             states: counters.counted,
-            skipped: counters.skipped(),
+            skipped: [(BAD, counters.bad), ("refused by the tokenizer", counters.untokenized), ("without words", counters.without_tokens)]
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(reason, count)| (reason.to_owned(), count))
+                .collect(),
             sentence_words: spool.sentence_lengths().iter().map(|(&words, &count)| (words, count)).collect(),
         }
     }
@@ -254,12 +282,22 @@ pub fn settings_json(settings: &Settings) -> Map<String, Value> {
 pub fn model_fingerprint(model: &Model) -> Result<String> {
     let mut files = vec![model.folder.join("config.json")];
     files.extend(model.checkpoint.files().map(Path::to_path_buf));
+    sha256(&files)
+}
+
+/// SHA-256 over the files that decide how text is cut into tokens.
+pub fn tokenizer_fingerprint(folder: &Path) -> Result<String> {
+    let names = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"];
+    sha256(&names.map(|name| folder.join(name)).into_iter().filter(|path| path.is_file()).collect::<Vec<_>>())
+}
+
+fn sha256(files: &[PathBuf]) -> Result<String> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     for path in files {
-        let mut file = File::open(&path).map_err(|source| Error::io(&path, source))?;
+        let mut file = File::open(path).map_err(|source| Error::io(path, source))?;
         loop {
-            match file.read(&mut buffer).map_err(|source| Error::io(&path, source))? {
+            match file.read(&mut buffer).map_err(|source| Error::io(path, source))? {
                 0 => break,
                 count => hasher.update(&buffer[..count]),
             }

@@ -2,20 +2,23 @@
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::time::Instant;
 
-use layerscope_report::{Cell, Table, export};
-use layerscope_stats::sketch::{Tensor, Tensors, Values};
+use layerscope_model::Model;
+use layerscope_report::{Cell, Column, Table, export};
+use layerscope_stats::sketch::{HashSample, Lenses, Sketch, Tensor, Tensors, TokenSamples, Values};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::facts::Facts;
+use crate::facts::{Facts, ModelFacts, PointFacts, model_fingerprint};
 use crate::items::ItemId;
 use crate::kept::{Kept, KeptKey};
 use crate::point_state::PointState;
 use crate::state::{About, Fingerprint, StateFile, join_states, write_state};
 use crate::store::Store;
 use crate::system;
-use crate::tables::{Tables, tables};
+use crate::tables::{PointSource, Tables, norm_tables, tables};
+use crate::weights::{MatrixMeasures, norms_table};
 
 /// Everything needed to merge or to recompute the tables.
 pub const STATE: &str = "state.safetensors";
@@ -122,23 +125,107 @@ impl StoredRun {
         Ok(Kept::from_classes(classes))
     }
 
-    /// The tables, computed from the state.
-    pub fn tables_of_run(&self) -> Result<Tables> {
-        tables(&self.facts, |point| self.point(&point.name()))
+    /// All tables, computed from the state.
+    pub fn tables(&self, threads: usize, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
+        tables(&self.facts, &StoredPoints::new(self)?, threads, show)
+    }
+
+    /// The tables of norms and cosines alone.
+    pub fn norm_tables(&self) -> Result<Tables> {
+        norm_tables(&self.facts, &StoredPoints::new(self)?)
     }
 }
 
+/// The points of a stored run.
+struct StoredPoints<'a> {
+    run: &'a StoredRun,
+    kept: Kept,
+    /// Numbers of the chosen groups.
+    chosen: Vec<u32>,
+}
+
+impl<'a> StoredPoints<'a> {
+    fn new(run: &'a StoredRun) -> Result<StoredPoints<'a>> {
+        let number = |raw: &String| run.facts.groups.iter().position(|group| group.raw == *raw).map_or(u32::MAX, |at| at as u32);
+        Ok(StoredPoints { run, kept: run.kept()?, chosen: run.facts.chosen.iter().map(number).collect() })
+    }
+}
+
+impl PointSource for StoredPoints<'_> {
+    fn state(&self, point: &PointFacts) -> Result<PointState> {
+        self.run.point(&point.name())
+    }
+
+    fn lenses(&self, point: &PointFacts) -> Result<Lenses> {
+        Ok(Lenses::from_tensors(&mut self.run.state.read(&format!("{}.lenses", point.name()))?)?)
+    }
+
+    fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)> {
+        let (states, dim) = (self.run.kept_states(&point.name())?, self.run.facts.model.width);
+        Ok((self.kept.sample(&states, dim)?, self.kept.tokens(&states, dim, self.run.facts.token_states, &self.chosen)?))
+    }
+}
+
+/// What the manifest says of the way a run ended.
+pub struct Ending {
+    /// Threads for what is computed at the end.
+    pub threads: usize,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
 /// Makes the tables of the state in a folder, and the manifest. Can be done again at any time.
-pub fn write_run(store: &Store, wall_seconds: f64, warnings: &[String]) -> Result<Value> {
+pub fn write_run(store: &Store, ending: &Ending, show: &mut dyn FnMut(usize, usize)) -> Result<Value> {
+    let start = Instant::now();
     let run = StoredRun::open(&store.path(""))?;
-    let tables = run.tables_of_run()?;
+    let tables = run.tables(ending.threads, show)?;
     for (name, table) in [("layers", &tables.layers), ("groups", &tables.groups), ("components", &tables.components)] {
         put_table(store, &format!("{name}.parquet"), table)?;
     }
-    let manifest = manifest(&run.facts, &tables, wall_seconds, warnings);
-    let text = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::io(&store.path(MANIFEST), error.into()))?;
-    store.put_atomic(MANIFEST, |out| out.write_all(&text))?;
+    put_table(store, "norms.parquet", &norms_table(&run.facts.norms)?)?;
+    for (name, table) in [("spectra", &tables.spectra), ("tokens", &tables.tokens)] {
+        match table {
+            Some(table) => put_table(store, &format!("{name}.parquet"), table)?,
+            None => store.remove(&format!("{name}.parquet"))?,
+        }
+    }
+    let manifest = manifest(&run.facts, &tables, run.facts.seconds + start.elapsed().as_secs_f64(), &ending.warnings);
+    put_json(store, &manifest)?;
     Ok(manifest)
+}
+
+/// The folder of a checkpoint's weights: tables of matrices and norms, and a manifest.
+pub fn write_weights(
+    out: &Path,
+    model: &Model,
+    name: &str,
+    revision: Option<String>,
+    matrices: &[MatrixMeasures],
+    embeddings: &Table,
+    norms: &Table,
+) -> Result<()> {
+    let store = Store::create(out)?;
+    put_table(&store, "layers.parquet", embeddings)?;
+    put_table(&store, "norms.parquet", norms)?;
+    let ranks = |matrix: &MatrixMeasures| {
+        matrix.spectrum.iter().enumerate().map(|(i, &value)| (matrix.point, i as i64 + 1, value)).collect::<Vec<_>>()
+    };
+    let spectra: Vec<(&str, i64, f64)> = matrices.iter().flat_map(ranks).collect();
+    let table = Table::new([
+        ("layer", Column::Integer(vec![None; spectra.len()])),
+        ("point", Column::Text(spectra.iter().map(|(point, ..)| Some((*point).to_owned())).collect())),
+        ("rank", Column::Integer(spectra.iter().map(|(_, rank, _)| Some(*rank)).collect())),
+        ("eigenvalue", Column::Real(spectra.iter().map(|(.., value)| Some(*value)).collect())),
+    ])?;
+    put_table(&store, "spectra.parquet", &table)?;
+    let facts = ModelFacts::new(name, revision, model_fingerprint(model)?, model);
+    let manifest = json!({ "format": 1, "program": env!("CARGO_PKG_VERSION"), "command": std::env::args().collect::<Vec<_>>(), "model": facts, "weights_only": true });
+    put_json(&store, &manifest)
+}
+
+fn put_json(store: &Store, manifest: &Value) -> Result<()> {
+    let text = serde_json::to_vec_pretty(manifest).map_err(|error| Error::io(&store.path(MANIFEST), error.into()))?;
+    store.put_atomic(MANIFEST, |out| out.write_all(&text))
 }
 
 fn put_table(store: &Store, name: &str, table: &Table) -> Result<()> {
@@ -158,9 +245,7 @@ fn manifest(facts: &Facts, tables: &Tables, wall_seconds: f64, warnings: &[Strin
     if tables.excluded > 0 {
         warnings.push(format!("{} states were not finite and were left out", tables.excluded));
     }
-    if facts.corpus.skipped > 0 {
-        warnings.push(format!("{} bad documents were skipped", facts.corpus.skipped));
-    }
+    warnings.extend(facts.corpus.skipped.iter().map(|(reason, count)| format!("{count} documents were left out: {reason}")));
     let points: Vec<Value> = facts.points.iter().map(|point| json!({ "layer": point.layer, "point": point.point })).collect();
     let states = facts.corpus.states * facts.points.len() as u64;
     json!({
@@ -189,6 +274,7 @@ fn manifest(facts: &Facts, tables: &Tables, wall_seconds: f64, warnings: &[Strin
         "states_per_second": if wall_seconds > 0.0 { states as f64 / wall_seconds } else { 0.0 },
         "peak_memory_bytes": system::peak(),
         "identities": identities,
+        "notes": tables.notes,
         "warnings": warnings,
     })
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use layerscope_corpus::hash::hash64;
 use layerscope_corpus::{CONTINUES, DocumentId, Sequence, SpoolBatch, UNCOUNTED};
 use layerscope_model::Batch;
 use layerscope_stats::{NOT_COUNTED, Segments};
@@ -75,10 +76,29 @@ impl Items {
         ItemId { document: entry.document, position: entry.row + place, token: self.batch.ids()[row as usize] }
     }
 
+    /// The document of every item, as one number.
+    pub fn document_numbers(&self) -> Vec<u64> {
+        let items = self.offsets.windows(2).map(|bounds| (bounds[1] - bounds[0]) as usize);
+        self.sequences
+            .iter()
+            .zip(items)
+            .flat_map(|(sequence, count)| std::iter::repeat_n(document_number(sequence.document), count))
+            .collect()
+    }
+
     /// The documents in it.
     pub fn documents(&self) -> usize {
         self.sequences.iter().filter(|sequence| sequence.row == 0).count()
     }
+}
+
+/// A document's id as one number.
+pub fn document_number(id: DocumentId) -> u64 {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&id.file.to_le_bytes());
+    bytes[4..12].copy_from_slice(&id.record.to_le_bytes());
+    bytes[12..].copy_from_slice(&id.chunk.to_le_bytes());
+    hash64([u64::from_le_bytes(*b"document"), u64::from_le_bytes(*b"numbered")], &bytes)
 }
 
 #[cfg(test)]

@@ -2,13 +2,11 @@
 
 use std::collections::BinaryHeap;
 
-use layerscope_corpus::DocumentId;
-use layerscope_corpus::hash::hash64;
 use layerscope_stats::NOT_COUNTED;
 use layerscope_stats::sketch::{HashSample, SampleKey, TokenSamples, sample_hash};
 
 use crate::error::Result;
-use crate::items::{ItemId, Items};
+use crate::items::{ItemId, Items, document_number};
 
 /// A kept state: its place in the order of the sample, and who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,15 +26,6 @@ impl KeptKey {
     fn sample_key(&self) -> SampleKey {
         SampleKey { document: document_number(self.item.document), position: self.item.position, token: self.item.token }
     }
-}
-
-/// A document's id as one number.
-fn document_number(id: DocumentId) -> u64 {
-    let mut bytes = [0; 16];
-    bytes[..4].copy_from_slice(&id.file.to_le_bytes());
-    bytes[4..12].copy_from_slice(&id.record.to_le_bytes());
-    bytes[12..].copy_from_slice(&id.chunk.to_le_bytes());
-    hash64([u64::from_le_bytes(*b"document"), u64::from_le_bytes(*b"numbered")], &bytes)
 }
 
 /// How much is kept.
@@ -146,12 +135,12 @@ impl Kept {
         self.class(0, states, dim)
     }
 
-    /// The samples of the chosen groups, numbered as they were chosen.
-    pub fn tokens(&self, states: &[f32], dim: usize, per_group: usize) -> Result<TokenSamples> {
-        let mut samples = TokenSamples::new(0..self.classes.len().saturating_sub(1) as u32, per_group, dim);
-        for class in 1..self.classes.len() {
-            for kept in self.class(class, states, dim)?.iter() {
-                samples.offer(class as u32 - 1, kept.hash, kept.key, kept.state)?;
+    /// The samples of the chosen groups; `groups` has the number of each, in the order in which they were chosen.
+    pub fn tokens(&self, states: &[f32], dim: usize, per_group: usize, groups: &[u32]) -> Result<TokenSamples> {
+        let mut samples = TokenSamples::new(groups.iter().copied(), per_group, dim);
+        for (class, &group) in groups.iter().enumerate() {
+            for kept in self.class(class + 1, states, dim)?.iter() {
+                samples.offer(group, kept.hash, kept.key, kept.state)?;
             }
         }
         Ok(samples)

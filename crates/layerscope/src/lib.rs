@@ -37,6 +37,7 @@ pub mod summary;
 mod system;
 pub mod tables;
 mod text;
+pub mod weights;
 mod work;
 
 pub use error::{Error, Result};

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use layerscope_stats::sketch::PointSketch;
+use layerscope_stats::sketch::{PointSketch, Sketch};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::facts::{Facts, GroupFacts, PointFacts};
-use crate::finish::{MANIFEST, STATE, StoredRun, write_run, write_states};
+use crate::facts::{BAD, Facts, GroupFacts, PointFacts};
+use crate::finish::{Ending, MANIFEST, STATE, StoredRun, write_run, write_states};
 use crate::kept::{Kept, KeptKey};
 use crate::point_state::PointState;
 use crate::state::{About, StateFile, differences, write_state};
@@ -20,15 +20,20 @@ use crate::work::Work;
 pub fn merge(folders: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn FnMut(&PointFacts)) -> Result<Value> {
     let start = Instant::now();
     let shards = open_shards(folders)?;
+    if let Some(shard) =
+        folders.iter().find(|folder| folder.canonicalize().is_ok_and(|folder| out.canonicalize().is_ok_and(|out| out == folder)))
+    {
+        return Err(Error::Refused(format!("{} is one of the shards; choose another --out", shard.display())));
+    }
     let store = Store::create(out)?;
     if store.path(STATE).exists() && !overwrite {
         return Err(Error::Refused(format!("{} holds a run already; choose another --out, or give --overwrite", out.display())));
     }
-    [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
     let work = Work::open(out)?;
+    [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
     work.clear()?;
     let scratch = Store::create(&work.path(""))?;
-    let merged = Merged::of(&shards)?;
+    let mut merged = Merged::of(&shards)?;
     let fingerprint = &shards[0].state.about().fingerprint;
     let mut parts = Vec::with_capacity(merged.facts.points.len());
     for point in &merged.facts.points {
@@ -40,8 +45,10 @@ pub fn merge(folders: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn Fn
         write_state(&scratch, &name, &About { fingerprint: fingerprint.clone(), details: Value::Null }, &tensors)?;
         parts.push(StateFile::open(&scratch.path(&name))?);
     }
+    merged.facts.seconds += start.elapsed().as_secs_f64();
     write_states(&store, fingerprint, &merged.facts, &merged.kept, &parts)?;
-    let manifest = write_run(&store, start.elapsed().as_secs_f64(), &[])?;
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let manifest = write_run(&store, &Ending { threads, warnings: Vec::new() }, &mut |_, _| {})?;
     work.remove()?;
     Ok(manifest)
 }
@@ -101,6 +108,9 @@ impl Merged {
         facts.corpus.sequences = sum(|facts| facts.corpus.sequences);
         facts.corpus.tokens = sum(|facts| facts.corpus.tokens);
         facts.corpus.states = sum(|facts| facts.corpus.states);
+        for (reason, count) in shards[1..].iter().flat_map(|shard| &shard.facts.corpus.skipped).filter(|(reason, _)| *reason != BAD) {
+            *facts.corpus.skipped.entry(reason.clone()).or_default() += count;
+        }
         let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
         shards
             .iter()
@@ -110,6 +120,7 @@ impl Merged {
         facts.settings.insert("shard".to_owned(), json!({ "value": null, "from": format!("merge of {}", shards.len()) }));
         facts.command = std::env::args().collect();
         facts.shard = (0, 1);
+        facts.seconds = shards.iter().map(|shard| shard.facts.seconds).sum();
         drop(number);
         facts.groups = groups;
         Ok(Merged { facts, names, kept, sources })
@@ -118,18 +129,25 @@ impl Merged {
     /// All shards' states of one point.
     fn point(&self, shards: &[StoredRun], point: &PointFacts) -> Result<PointState> {
         let dim = self.facts.model.width;
-        let mut merged = PointState::new(self.facts.groups.len(), dim, self.kept.len(), point.massive);
+        let mut merged: Option<PointState> = None;
         for (number, (shard, names)) in shards.iter().zip(&self.names).enumerate() {
-            let state = shard.point(&point.name())?;
-            merged.moments.merge_renamed(&state.moments, names)?;
-            merged.excluded += state.excluded;
-            drop::<PointSketch>(state.moments);
+            let PointState { moments, lenses, excluded, .. } = shard.point(&point.name())?;
+            let merged = merged.get_or_insert_with(|| PointState {
+                moments: PointSketch::new(self.facts.groups.len(), dim, point.massive),
+                lenses: lenses.emptied(),
+                kept: vec![0.0; self.kept.len() * dim],
+                excluded: 0,
+            });
+            merged.moments.merge_renamed(&moments, names)?;
+            merged.lenses.merge(&lenses)?;
+            merged.excluded += excluded;
+            drop((moments, lenses));
             let kept = shard.kept_states(&point.name())?;
             for (row, &(_, source)) in self.sources.iter().enumerate().filter(|(_, (from, _))| *from == number) {
                 merged.kept[row * dim..][..dim].copy_from_slice(&kept[source * dim..][..dim]);
             }
         }
-        Ok(merged)
+        merged.ok_or_else(|| Error::Mismatch("nothing to merge".to_owned()))
     }
 }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 use layerscope_corpus::{Context, Filters, Grouping, OnError, Shard, Specials, Wrap};
 use layerscope_model::spec::ModelSpec;
 use layerscope_model::{Model, Point};
+use layerscope_stats::measure::{Family, needs};
+use layerscope_stats::sketch::SketchSet;
 
 use crate::error::{Error, Result};
 use crate::settings::{Options, Settings, wrong};
@@ -15,6 +17,8 @@ use crate::settings::{Options, Settings, wrong};
 const PILOT_DOCUMENTS: u64 = 256;
 /// The window of models that have no maximum.
 const OPEN_WINDOW: usize = 2048;
+
+const TRUTH: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 /// Which tokens' states are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +46,8 @@ pub struct Plan {
     pub corpus: layerscope_corpus::Settings,
     /// What stands around each text.
     pub wrap: Wrap,
+    /// A hash of the tokenizer's files; the model completes it.
+    pub tokenizer: String,
     /// Layers to measure; None for all.
     pub layers: Option<Vec<usize>>,
     /// n_t of the selected groups; None for groupings without frequencies.
@@ -52,6 +58,12 @@ pub struct Plan {
     pub token_states: usize,
     /// Size of the hash sample.
     pub sample_states: usize,
+    /// Measures.
+    pub families: Vec<Family>,
+    /// Numbers of clusters of the sample.
+    pub clusters: Vec<usize>,
+    /// Sketches that these need.
+    pub sketches: SketchSet,
     /// Multiple of the median norm.
     pub massive: f64,
     /// Rows of a batch.
@@ -74,7 +86,11 @@ impl Plan {
         let settings = Settings::resolve(options)?;
         settings.word("device", &[("auto", ()), ("cpu", ())])?;
         settings.word("dtype", &[("f32", ())])?;
-        let grouping: Grouping = settings.text("group").unwrap_or_default().parse()?;
+        let (grouping, clusters) = parse_group(settings.text("group").unwrap_or_default())?;
+        let families = parse_families(settings.text("measures").unwrap_or_default())?;
+        let mut sketches = needs(&families);
+        sketches.sample |= !clusters.is_empty();
+        sketches.blocks = settings.word("confidence", &TRUTH)?;
         let has_frequency = matches!(grouping, Grouping::Token | Grouping::Surface | Grouping::Word);
         let frequency = parse_frequency(settings.text("frequency").unwrap_or_default())?;
         let threads = settings.parsed("threads", "a number of threads, at least 1")?;
@@ -94,6 +110,7 @@ impl Plan {
             revision: options.revision.clone(),
             out: options.out.clone(),
             corpus,
+            tokenizer: String::new(),
             wrap: settings.word("wrap", &[("model", Wrap::Model), ("bos-eos", Wrap::BosEos), ("none", Wrap::None)])?,
             layers: parse_layers(settings.text("layers").unwrap_or_default())?,
             frequency: has_frequency.then_some(frequency),
@@ -103,7 +120,10 @@ impl Plan {
                 list => TokenChoice::List(list.split(',').map(str::to_owned).collect()),
             },
             token_states: settings.required("token-states", "a number of states")?,
-            sample_states: settings.required("sample-states", "a number of states")?,
+            sample_states: if sketches.sample { settings.required("sample-states", "a number of states")? } else { 0 },
+            families,
+            clusters,
+            sketches,
             massive: settings.required("massive", "a multiple such as 10")?,
             batch_tokens: settings.required("batch-tokens", "a number of tokens")?,
             threads: threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get())),
@@ -158,19 +178,33 @@ impl Plan {
 }
 
 fn filters(settings: &Settings) -> Result<Filters> {
-    let truth = [("true", true), ("false", false)];
-    if settings.text("clean").is_some() {
-        return Err(wrong("clean", settings.text("clean").unwrap_or_default(), "nothing: cleaning is not available yet"));
-    }
     Ok(Filters {
         sample: settings.required("sample", "a fraction such as 0.01")?,
         seed: settings.required("seed", "a whole number")?,
+        clean: settings.text("clean").map(|text| text.parse().map_err(|_| wrong("clean", text, "wiki"))).transpose()?,
         chunk_chars: settings.parsed("chunk-chars", "a number of characters")?,
         max_words: settings.parsed("max-words", "a number of words")?,
-        lowercase: settings.word("lowercase", &truth)?,
-        dedup: settings.word("dedup", &truth)?,
+        lowercase: settings.word("lowercase", &TRUTH)?,
+        dedup: settings.word("dedup", &TRUTH)?,
         limit: settings.parsed("limit", "a number of documents")?,
     })
+}
+
+/// What makes a group; clusters are of the sample, beside the groups of tokens.
+fn parse_group(text: &str) -> Result<(Grouping, Vec<usize>)> {
+    let Some(list) = text.strip_prefix("cluster:") else { return Ok((text.parse()?, Vec::new())) };
+    let clusters: Option<Vec<usize>> = list.split(',').map(|k| k.trim().parse().ok().filter(|k| *k >= 2)).collect();
+    clusters.map(|clusters| (Grouping::Token, clusters)).ok_or_else(|| wrong("group", text, "cluster:K[,K...] with K at least 2"))
+}
+
+/// Families of measures; norms and cosines come with every run.
+fn parse_families(text: &str) -> Result<Vec<Family>> {
+    if text == "all" {
+        return Ok(Family::SELECTABLE.to_vec());
+    }
+    let known = Family::SELECTABLE.map(Family::name).join(", ");
+    let family = |name: &str| Family::named(name.trim()).ok_or_else(|| wrong("measures", name, &format!("all, or some of {known}")));
+    text.split(',').map(family).collect()
 }
 
 /// `MIN:MAX` of n_t.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use layerscope_stats::sketch::{PointSketch, Sketch, Tensor, Tensors, Values};
+use layerscope_stats::sketch::{LensSpace, Lenses, PointSketch, Sketch, SketchSet, Tensor, Tensors, Values};
 use layerscope_stats::{BatchRows, NOT_COUNTED, Segments};
 
 use crate::error::{Error, Result};
@@ -13,10 +13,35 @@ use crate::items::Items;
 pub struct PointState {
     /// Moments of groups and of all states.
     pub moments: PointSketch,
+    /// What other measures need.
+    pub lenses: Lenses,
     /// The kept states, row after row as [`crate::kept::Kept`] numbers them; not a number where a state was not finite.
     pub kept: Vec<f32>,
     /// States that were left out because they were not finite.
     pub excluded: u64,
+}
+
+/// What decides the shape of a [`PointState`].
+#[derive(Clone, Copy, Debug)]
+pub struct StateShape {
+    /// Groups.
+    pub groups: usize,
+    /// Components.
+    pub dim: usize,
+    /// Kept states.
+    pub kept: usize,
+    /// Sketches beside the moments.
+    pub sketches: SketchSet,
+}
+
+impl StateShape {
+    /// Memory of the state of one point; the first has no products with an earlier one.
+    pub fn bytes(&self, first: bool) -> usize {
+        let previous = (!first).then_some(self.dim);
+        PointSketch::bytes(self.groups, self.dim)
+            + Lenses::bytes(self.sketches, self.dim, previous)
+            + self.kept * self.dim * size_of::<f32>()
+    }
 }
 
 /// Counted items whose states are not finite.
@@ -32,14 +57,15 @@ pub(crate) fn without(items: &Items, excluded: &[u32]) -> Segments {
 }
 
 impl PointState {
-    /// Empty, for so many groups and kept states of `dim` components.
-    pub fn new(groups: usize, dim: usize, kept: usize, massive: Option<f64>) -> PointState {
-        PointState { moments: PointSketch::new(groups, dim, massive), kept: vec![0.0; kept * dim], excluded: 0 }
-    }
-
-    /// Memory that one takes.
-    pub fn bytes(groups: usize, dim: usize, kept: usize) -> usize {
-        PointSketch::bytes(groups, dim) + kept * dim * size_of::<f32>()
+    /// Empty; `first` is the first of the measured points.
+    pub fn new(shape: &StateShape, first: bool, massive: Option<f64>) -> PointState {
+        let StateShape { groups, dim, kept, sketches } = *shape;
+        PointState {
+            moments: PointSketch::new(groups, dim, massive),
+            lenses: Lenses::new(sketches, dim, (!first).then_some(dim), massive),
+            kept: vec![0.0; kept * dim],
+            excluded: 0,
+        }
     }
 
     /// Number of components.
@@ -47,9 +73,16 @@ impl PointState {
         self.moments.dim()
     }
 
-    /// Adds one batch; `slots` says which items are kept, and where.
-    pub(crate) fn update(&mut self, rows: &BatchRows<'_>, slots: &[(u32, u32)]) -> Result<()> {
+    /// Adds one batch that `space` was prepared with; `slots` says which items are kept, and where.
+    pub(crate) fn update(
+        &mut self,
+        rows: &BatchRows<'_>,
+        space: &LensSpace,
+        slots: &[(u32, u32)],
+        documents: Option<&[u64]>,
+    ) -> Result<()> {
         self.moments.update(rows)?;
+        self.lenses.absorb(space, rows, documents)?;
         let dim = self.dim();
         for &(item, slot) in slots {
             self.kept[slot as usize * dim..][..dim].copy_from_slice(rows.state(item));
@@ -61,6 +94,7 @@ impl PointState {
     pub fn tensors(&self) -> Tensors<'_> {
         let mut tensors = Tensors::default();
         tensors.nest("moments", self.moments.tensors());
+        tensors.nest("lenses", self.lenses.tensors());
         let dim = self.dim();
         let kept = Tensor { shape: vec![self.kept.len() / dim, dim], values: Values::F32(Cow::Borrowed(&self.kept)) };
         tensors.0.insert("kept".to_owned(), kept);
@@ -72,6 +106,7 @@ impl PointState {
     /// Back from tensors. Those of a file without kept states make a state without them.
     pub fn from_tensors(tensors: &mut Tensors<'_>) -> Result<PointState> {
         let moments: PointSketch = Sketch::from_tensors(&mut tensors.take_nested("moments"))?;
+        let lenses: Lenses = Sketch::from_tensors(&mut tensors.take_nested("lenses"))?;
         let kept = match tensors.0.remove("kept").map(|tensor| tensor.values) {
             Some(Values::F32(values)) if values.len().is_multiple_of(moments.dim()) => values.into_owned(),
             None => Vec::new(),
@@ -81,6 +116,6 @@ impl PointState {
             Some(Values::U64(values)) if values.len() == 1 => values[0],
             _ => return Err(Error::Mismatch("tensor `excluded` is not one count".to_owned())),
         };
-        Ok(PointState { moments, kept, excluded })
+        Ok(PointState { moments, lenses, kept, excluded })
     }
 }

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::time::Instant;
 
 use layerscope_compute::Cpu;
 use layerscope_corpus::{BatchPlan, Shard, Spool, Tokenizer, write_spool};
@@ -11,16 +10,16 @@ use serde_json::{Value, json};
 
 use crate::cancel::CancelToken;
 use crate::choose::chosen_groups;
-use crate::collect::{Collector, Workers};
+use crate::collect::{CollectSettings, Collector, Workers};
 use crate::error::{Error, Result};
 use crate::estimate::{Estimate, Sizes, check_disk};
-use crate::facts::{Facts, model_fingerprint};
-use crate::finish::{MANIFEST, STATE, StoredRun, write_run, write_states};
+use crate::facts::{Facts, model_fingerprint, tokenizer_fingerprint};
+use crate::finish::{Ending, MANIFEST, STATE, StoredRun, write_run, write_states};
 use crate::items::Items;
 use crate::kept::{KeepSettings, Kept};
 use crate::massive::massive_thresholds;
 use crate::plan::{Plan, TokenChoice, ignored_scheduler};
-use crate::point_state::PointState;
+use crate::point_state::{PointState, StateShape};
 use crate::settings::Origin;
 use crate::state::{Fingerprint, StateFile};
 use crate::store::Store;
@@ -29,7 +28,7 @@ use crate::text::bytes;
 use crate::work::{InputStamp, SavedPlan, Work, expect_same};
 
 /// Settings that may differ between a run and its continuation, or between shards of one run.
-const NOT_SEMANTIC: &[&str] = &["threads", "max-memory", "checkpoint-seconds", "shard", "batch-tokens", "frequency", "device"];
+const NOT_SEMANTIC: &[&str] = &["threads", "max-memory", "checkpoint-seconds", "shard", "batch-tokens", "device"];
 
 /// What happens while a run goes on, for whoever shows it.
 #[derive(Clone, Debug)]
@@ -53,6 +52,13 @@ pub enum Event<'a> {
         /// This pass and their number.
         pass: (usize, usize),
     },
+    /// The tables are being made: points done, and all.
+    Tables {
+        /// Points done.
+        done: usize,
+        /// All points.
+        of: usize,
+    },
     /// Stopping was asked for and is under way.
     Stopping,
     /// The run is complete; its manifest.
@@ -61,10 +67,10 @@ pub enum Event<'a> {
 
 /// Carries out a plan: text, spool, model, sketches, tables. Returns the manifest.
 pub fn measure(mut plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut dyn FnMut(Event<'_>)) -> Result<Value> {
-    let start = Instant::now();
     tell_choices(&plan, show);
     let model = Model::open(folder)?;
     plan.complete(&model.spec)?;
+    plan.tokenizer = tokenizer_fingerprint(folder)?;
     let points = plan.points(&model)?;
     let store = Store::create(&plan.out)?;
     let mut work = Work::open(&plan.out)?;
@@ -88,7 +94,8 @@ pub fn measure(mut plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut d
         run.collect(&model_hash, &store, &mut work, cancel, show)?;
         warnings = run.warnings;
     }
-    let manifest = write_run(&store, start.elapsed().as_secs_f64(), &warnings)?;
+    let ending = Ending { threads: plan.threads, warnings };
+    let manifest = write_run(&store, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
     if !plan.keep_work {
         work.remove()?;
     }
@@ -123,6 +130,7 @@ fn settings_fingerprint(plan: &Plan, model: &str) -> Fingerprint {
     let mut fingerprint: Fingerprint = semantic.map(|(name, setting)| (format!("--{name}"), json!(setting.value))).collect();
     fingerprint.insert("--window".to_owned(), plan.corpus.window.into());
     fingerprint.insert("model".to_owned(), model.into());
+    fingerprint.insert("tokenizer".to_owned(), plan.tokenizer.clone().into());
     fingerprint
 }
 
@@ -169,8 +177,11 @@ fn open_spool(
         expect_same(&plan.out, &saved.fingerprint, &expected)?;
         let unchanged = saved.inputs.iter().all(|stamp| InputStamp::of(&stamp.path).as_ref() == Some(stamp));
         if path.exists() && unchanged {
+            let spool = Spool::open(&path)?;
+            // A pattern may match other files by now.
+            spool.check_corpus(&plan.corpus, cancel.flag())?;
             show(Event::Note("resuming".to_owned()));
-            return Ok(Spool::open(&path)?);
+            return Ok(spool);
         }
         let again = write_spool(
             &plan.corpus,
@@ -236,10 +247,10 @@ impl Run<'_> {
         let kept = Kept::choose(&keep, (0..batches.len()).map(|index| Ok(Items::new(spool.batch(&batches, index)?))))?;
         let transformer = model.load(Cpu::new())?;
         system::release_freed();
+        let shape = StateShape { groups: spool.groups().len(), dim: model.spec.width, kept: kept.len(), sketches: plan.sketches };
         let sizes = Sizes {
-            groups: spool.groups().len(),
-            dim: model.spec.width,
-            kept: kept.len(),
+            state: shape,
+            sample: kept.classes[0].len(),
             points: points.len(),
             largest_batch: batches.largest(),
             threads: plan.threads,
@@ -247,7 +258,10 @@ impl Run<'_> {
         let estimate = Estimate::new(&model.spec, &sizes);
         let resumable: Fingerprint = self.fingerprint.clone().into_iter().chain(resume_only(plan)).collect();
         let saved = match work.saved_plan()? {
-            Some(saved) => saved,
+            Some(saved) => {
+                expect_room(&estimate, &saved.passes, plan)?;
+                saved
+            }
             None => {
                 let passes = estimate.passes(plan.max_memory)?;
                 check_disk(&plan.out, &estimate, &passes)?;
@@ -263,11 +277,16 @@ impl Run<'_> {
         for (pass, &count) in saved.passes.iter().enumerate() {
             let range = first..first + count;
             first += count;
-            if work.finished_pass(&resumable, pass)?.is_none() {
+            let finished = work.finished_pass(&resumable, pass, &mut |line| {
+                show(Event::Warning(line.clone()));
+                self.warnings.push(line);
+            })?;
+            if finished.is_none() {
                 let leg = Leg {
                     pass,
                     of: saved.passes.len(),
                     range,
+                    shape: &shape,
                     batches: &batches,
                     kept: &kept,
                     massive: &saved.massive,
@@ -276,9 +295,9 @@ impl Run<'_> {
                 self.pass(&transformer, &leg, work, cancel, show)?;
             }
         }
-        let files: Result<Option<Vec<StateFile>>> = (0..saved.passes.len()).map(|pass| work.finished_pass(&resumable, pass)).collect();
-        let files = files?.ok_or_else(|| Error::damaged(&work.path(""), "a finished pass disappeared; start again with --overwrite"))?;
-        let facts = Facts::new(plan, model, model_hash.to_owned(), points, &saved.massive, spool, chosen.names)?;
+        let files: Vec<StateFile> = (0..saved.passes.len()).map(|pass| work.open_pass(pass)).collect::<Result<_>>()?;
+        let mut facts = Facts::new(plan, model, model_hash.to_owned(), points, &saved.massive, spool, chosen.names)?;
+        facts.seconds = work.seconds();
         write_states(store, self.fingerprint, &facts, &kept, &files)
     }
 
@@ -322,14 +341,16 @@ impl Run<'_> {
             Some(restored) => (restored.next, restored.states),
             None => (0, self.empty_states(leg)),
         };
-        let (before, total) = (tokens_before(spool, leg.batches, next)?, spool.counters().tokens);
-        let collector = Collector::new(states, next, leg.kept, plan.corpus.on_error);
+        let (done, total) = (tokens_before(spool, leg.batches, next)?, spool.counters().tokens);
+        let before = leg.range.start.checked_sub(1).filter(|_| plan.sketches.pairs).map(|at| self.points[at]);
+        let settings = CollectSettings { kept: leg.kept, sketches: plan.sketches, before, on_error: plan.corpus.on_error };
+        let collector = Collector::new(states, next, settings);
         let workers = Workers { threads: plan.threads, rows: leg.batches.largest() };
         while next < leg.batches.len() {
             let mut told = false;
             let mut pause = |progress: &crate::collect::Progress| {
                 let fresh = progress.tokens();
-                let (documents, tokens) = (before.0 + progress.documents(), before.1 + fresh);
+                let (documents, tokens) = (done.0 + progress.documents(), done.1 + fresh);
                 show(Event::Measuring { documents, tokens, total, fresh, pass: (leg.pass + 1, leg.of) });
                 if cancel.is_cancelled() && !told {
                     told = true;
@@ -341,10 +362,11 @@ impl Run<'_> {
                 true => Ok(Some(Items::new(spool.batch(leg.batches, index)?))),
                 false => Ok(None),
             };
-            next = collector.run(transformer, next, workers, &batch, &mut pause)?;
-            if next < leg.batches.len() {
-                collector.with_states(|states| work.save(leg.resumable, blocks, leg.pass, next, states))?;
+            next = collector.run(transformer, next, workers, &batch, &mut pause).map_err(|error| located(error, spool))?;
+            if next == leg.batches.len() {
+                break; // whoever asked to stop is heard in the next pass; the end of this one is worth more than a checkpoint
             }
+            collector.with_states(|states| work.save(leg.resumable, blocks, leg.pass, next, states))?;
             if cancel.is_cancelled() {
                 let line = format!(
                     "interrupted after batch {next} of {}: everything up to it is saved; the same command goes on",
@@ -357,8 +379,7 @@ impl Run<'_> {
     }
 
     fn empty_states(&self, leg: &Leg<'_>) -> Vec<(Point, PointState)> {
-        let (groups, dim) = (self.spool.groups().len(), self.model.spec.width);
-        let state = |at: usize| (self.points[at], PointState::new(groups, dim, leg.kept.len(), leg.massive[at]));
+        let state = |at: usize| (self.points[at], PointState::new(leg.shape, at == 0, leg.massive[at]));
         leg.range.clone().map(state).collect()
     }
 }
@@ -374,10 +395,25 @@ struct Leg<'a> {
     pass: usize,
     of: usize,
     range: Range<usize>,
+    shape: &'a StateShape,
     batches: &'a BatchPlan,
     kept: &'a Kept,
     massive: &'a [Option<f64>],
     resumable: &'a Fingerprint,
+}
+
+/// Refuses to go on with passes that a smaller limit would not have allowed.
+fn expect_room(estimate: &Estimate, passes: &[usize], plan: &Plan) -> Result<()> {
+    let needed = estimate.total(passes.iter().copied().max().unwrap_or(0));
+    match plan.max_memory {
+        Some(limit) if needed > limit => Err(Error::Refused(format!(
+            "--max-memory {} is not enough: the run in {} was begun in passes of {}; give so much, or start again with --overwrite",
+            bytes(limit as usize),
+            plan.out.display(),
+            bytes(needed as usize)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn tell_estimate(estimate: &Estimate, passes: &[usize], spool: &Spool, show: &mut dyn FnMut(Event<'_>)) {
@@ -391,6 +427,15 @@ fn tell_estimate(estimate: &Estimate, passes: &[usize], spool: &Spool, show: &mu
         crate::text::grouped(spool.groups().len()),
         bytes(estimate.total(largest) as usize),
     )));
+}
+
+/// Names the file and the line of a document whose states are not finite.
+fn located(error: Error, spool: &Spool) -> Error {
+    let Error::NotFinite { at, document, position } = error else { return error };
+    let input = spool.inputs().get(document.file as usize).cloned().unwrap_or_default();
+    let unit = if input.contains(".parquet") { "row" } else { "line" };
+    let problem = format!("the states of its token {position} are not finite at {at}; leave such states out with --on-error skip");
+    layerscope_corpus::Error::Record { input, place: format!("{unit} {}", document.record + 1), problem }.into()
 }
 
 /// Documents and tokens in the batches before this one.

@@ -63,7 +63,7 @@ pub struct Options {
     /// Whether statistics exclude or include those tokens [exclude]
     #[arg(long, value_name = "HOW")]
     pub specials: Option<String>,
-    /// token, surface, word, position, sequence, column:NAME or none [token]
+    /// token, surface, word, position, sequence, cluster:K[,K...], column:NAME or none [token]
     #[arg(long, value_name = "BY")]
     pub group: Option<String>,
     /// MIN:MAX of n_t for the selected groups [10:100000]
@@ -81,12 +81,15 @@ pub struct Options {
     /// all, or a list such as 0,6,12 [all]
     #[arg(long, value_name = "LIST")]
     pub layers: Option<String>,
-    /// all, or families of measures: norm,cosine,... [those `layerscope measures` marks]
+    /// all, or families: norm, cosine, spectrum, partition, dimension, sequence, layers [norm,cosine,spectrum,dimension]
     #[arg(long, value_name = "LIST")]
     pub measures: Option<String>,
     /// Multiple of the median norm beyond which a state is massive [10]
     #[arg(long, value_name = "X")]
     pub massive: Option<String>,
+    /// Standard errors that cost memory
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub confidence: Option<String>,
     /// cpu, or auto [auto]
     #[arg(long, value_name = "D")]
     pub device: Option<String>,
@@ -179,8 +182,9 @@ const DEFAULTS: &[(&str, Option<&str>)] = &[
     ("token-states", Some("500")),
     ("sample-states", Some("20000")),
     ("layers", Some("all")),
-    ("measures", Some("norm,cosine")),
+    ("measures", Some("norm,cosine,spectrum,dimension")),
     ("massive", Some("10")),
+    ("confidence", Some("false")),
     ("device", Some("auto")),
     ("dtype", Some("f32")),
     ("batch-tokens", Some("1024")),
@@ -210,6 +214,13 @@ const PRESETS: &[Preset] = &[
             ("group", "surface"),
         ],
     },
+    // Razzhigaev et al. 2024: enwik8 without mark-up, in pieces of 512 characters, batches of 4096 states.
+    Preset {
+        name: "shape-of-learning",
+        sets: &[("clean", "wiki"), ("chunk-chars", "512"), ("measures", "norm,cosine,spectrum,dimension")],
+    },
+    // Machina & Mercer 2024: the partition function and the mean cosine.
+    Preset { name: "machina", sets: &[("measures", "norm,cosine,spectrum,partition")] },
     // Ethayarajh 2019: words in at least 5 unique contexts.
     Preset { name: "ethayarajh", sets: &[("dedup", "true"), ("frequency", "5:100000"), ("measures", "norm,cosine")] },
 ];
@@ -281,7 +292,8 @@ fn find_preset(name: &str) -> Result<&'static Preset> {
 /// The options that became settings.
 fn given(options: &Options) -> Vec<(&'static str, Option<String>)> {
     let Options { text_column, clean, chunk_chars, sample, seed, max_words, lowercase, dedup, limit, window, stride, .. } = options;
-    let Options { wrap, specials, group, frequency, tokens, token_states, sample_states, layers, measures, massive, .. } = options;
+    let Options { wrap, specials, group, frequency, tokens, token_states, sample_states, layers, measures, massive, confidence, .. } =
+        options;
     let Options { device, dtype, batch_tokens, threads, max_memory, shard, checkpoint_seconds, on_error, .. } = options;
     [
         ("text-column", text_column),
@@ -305,6 +317,7 @@ fn given(options: &Options) -> Vec<(&'static str, Option<String>)> {
         ("layers", layers),
         ("measures", measures),
         ("massive", massive),
+        ("confidence", confidence),
         ("device", device),
         ("dtype", dtype),
         ("batch-tokens", batch_tokens),
@@ -339,6 +352,6 @@ mod tests {
         assert!(given(&Options::default()).iter().map(|(name, _)| *name).eq(known.iter().copied()));
         assert!(PRESETS.iter().flat_map(|preset| preset.sets).all(|(name, _)| known.contains(name)));
         let line = Settings::resolve(&Options { preset: Some("papers".into()), ..Options::default() }).expect_err("unknown").to_string();
-        assert_eq!(line, "--preset `papers` is unknown; give paper, ethayarajh");
+        assert_eq!(line, "--preset `papers` is unknown; give paper, shape-of-learning, machina, ethayarajh");
     }
 }

@@ -237,6 +237,14 @@ impl StateFile {
         }
     }
 
+    /// Reads everything and compares it with its checksums.
+    pub fn verify(&self) -> Result<()> {
+        self.tensors.values().try_for_each(|stored| self.copy(stored, &mut io::sink())).map_err(|source| match source.kind() {
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::damaged(&self.path, "does not match its checksums"),
+            _ => Error::io(&self.path, source),
+        })
+    }
+
     /// The tensors under `prefix.`, without the prefix, each checked against its checksum.
     pub fn read(&self, prefix: &str) -> Result<Tensors<'static>> {
         let prefix = format!("{prefix}.");

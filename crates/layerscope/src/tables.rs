@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use layerscope_report::{Column, Table};
-use layerscope_stats::measure::{self, GroupRow, Identity, LayerRow, PointTables};
+use layerscope_stats::measure::{self, Family, GroupRow, Identity, LayerRow, LensInputs, LensSettings, LensTables, PointTables, TokenRow};
+use layerscope_stats::sketch::{HashSample, Lenses, TokenSamples};
 
 use crate::error::Result;
 use crate::facts::{Facts, PointFacts};
@@ -18,23 +19,70 @@ pub struct Tables {
     pub groups: Table,
     /// One row per point and component.
     pub components: Table,
+    /// Eigenvalues of the covariance at every point, where it is kept.
+    pub spectra: Option<Table>,
+    /// The kept states of chosen tokens in a plane, where there are any.
+    pub tokens: Option<Table>,
     /// One row per point and identity.
     pub identities: Table,
+    /// Why values are missing.
+    pub notes: Vec<String>,
     /// States that were left out, over all points.
     pub excluded: u64,
 }
 
-/// Computes all tables; `state` gives the state of a point.
-pub fn tables(facts: &Facts, mut state: impl FnMut(&PointFacts) -> Result<PointState>) -> Result<Tables> {
+/// Where the states of a run are, one point at a time.
+pub trait PointSource {
+    /// The sketches of a point, without its kept states.
+    fn state(&self, point: &PointFacts) -> Result<PointState>;
+    /// Those beside the moments alone.
+    fn lenses(&self, point: &PointFacts) -> Result<Lenses>;
+    /// Its kept states: the sample, and those of chosen groups.
+    fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)>;
+}
+
+/// The tables of norms and cosines alone: all that depends on the selected groups.
+pub fn norm_tables(facts: &Facts, source: &dyn PointSource) -> Result<Tables> {
     let mut builder = Builder::new(facts);
-    let mut excluded = 0;
-    for point in &facts.points {
-        let state = state(point)?;
-        excluded += state.excluded;
-        let settings = measure::Settings { frequency: facts.frequency.clone(), predicted_q: point.predicted_q };
-        builder.add(point, &PointTables::new(&state.moments, &settings)?);
+    for (at, point) in facts.points.iter().enumerate() {
+        let state = source.state(point)?;
+        builder.excluded += state.excluded;
+        builder.add(at, &PointTables::new(&state.moments, &point_settings(facts, point))?);
     }
-    builder.finish(excluded)
+    builder.finish()
+}
+
+/// All tables; `show` hears how many points are done.
+pub fn tables(facts: &Facts, source: &dyn PointSource, threads: usize, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
+    let families = facts.families.iter().filter_map(|name| Family::named(name)).collect();
+    let settings = LensSettings { families, clusters: facts.clusters.clone(), threads, ..LensSettings::default() };
+    let mut builder = Builder::new(facts);
+    for (at, point) in facts.points.iter().enumerate() {
+        show(at, facts.points.len());
+        let state = source.state(point)?;
+        let next = facts.points.get(at + 1).map(|next| source.lenses(next)).transpose()?;
+        let (sample, tokens) = source.kept(point)?;
+        let inputs = LensInputs {
+            point: &state.moments,
+            lenses: &state.lenses,
+            next: next.as_ref(),
+            sample: Some(&sample).filter(|sample| !sample.is_empty()),
+            tokens: Some(&tokens).filter(|tokens| tokens.iter().next().is_some()),
+        };
+        let lens = LensTables::new(inputs, &settings)?;
+        let mut tables = PointTables::new(&state.moments, &point_settings(facts, point))?;
+        if let Some(errors) = &lens.errors {
+            errors.apply(&mut tables.layers);
+        }
+        builder.excluded += state.excluded;
+        builder.add(at, &tables);
+        builder.add_lens(at, lens);
+    }
+    builder.finish()
+}
+
+fn point_settings(facts: &Facts, point: &PointFacts) -> measure::Settings {
+    measure::Settings { frequency: facts.frequency.clone(), predicted_q: point.predicted_q }
 }
 
 /// Rows of all tables as they grow.
@@ -44,17 +92,20 @@ struct Builder<'a> {
     layers: Vec<(usize, LayerRow)>,
     groups: Vec<(usize, u64, GroupRow)>,
     components: Vec<(usize, measure::ComponentRow)>,
+    spectra: Vec<(usize, usize, f64)>,
+    tokens: Vec<(usize, TokenRow)>,
     identities: Vec<(usize, Identity)>,
+    notes: Vec<String>,
+    excluded: u64,
 }
 
 impl<'a> Builder<'a> {
     fn new(facts: &'a Facts) -> Builder<'a> {
-        let (layers, groups, components, identities) = Default::default();
-        Builder { facts, order: facts.ordered_groups(), layers, groups, components, identities }
+        let (layers, groups, components, spectra, tokens, identities, notes, excluded) = Default::default();
+        Builder { facts, order: facts.ordered_groups(), layers, groups, components, spectra, tokens, identities, notes, excluded }
     }
 
-    fn add(&mut self, point: &PointFacts, tables: &PointTables) {
-        let at = self.facts.points.iter().position(|known| known == point).unwrap_or(0);
+    fn add(&mut self, at: usize, tables: &PointTables) {
         self.layers.extend(tables.layers.iter().map(|row| (at, row.clone())));
         let rows: HashMap<u32, &GroupRow> = tables.groups.iter().map(|row| (row.group, row)).collect();
         self.groups.extend(self.order.iter().filter_map(|(number, id)| rows.get(number).map(|row| (at, *id, (*row).clone()))));
@@ -62,13 +113,24 @@ impl<'a> Builder<'a> {
         self.identities.extend(tables.identities.iter().map(|row| (at, row.clone())));
     }
 
-    fn finish(self, excluded: u64) -> Result<Tables> {
+    fn add_lens(&mut self, at: usize, lens: LensTables) {
+        let PointFacts { layer, point, .. } = &self.facts.points[at];
+        self.layers.extend(lens.layers.into_iter().map(|row| (at, row)));
+        self.spectra.extend(lens.spectrum.iter().enumerate().map(|(rank, &value)| (at, rank + 1, value)));
+        self.tokens.extend(lens.tokens.into_iter().map(|row| (at, row)));
+        self.notes.extend(lens.notes.into_iter().map(|note| format!("layer {layer} ({point}): {note}")));
+    }
+
+    fn finish(self) -> Result<Tables> {
         Ok(Tables {
             layers: self.layers_table()?,
             groups: self.groups_table()?,
             components: self.components_table()?,
+            spectra: self.spectra_table()?,
+            tokens: self.tokens_table()?,
             identities: self.identities_table()?,
-            excluded,
+            notes: self.notes,
+            excluded: self.excluded,
         })
     }
 
@@ -134,6 +196,37 @@ impl<'a> Builder<'a> {
             ("cosine_contribution", real(&|row| row.cosine_contribution)),
         ]);
         Ok(Table::new(columns)?)
+    }
+
+    fn spectra_table(&self) -> Result<Option<Table>> {
+        let rows = &self.spectra;
+        let mut columns = self.places(rows.iter().map(|(at, _, _)| *at)).to_vec();
+        columns.extend([
+            ("rank", Column::Integer(rows.iter().map(|(_, rank, _)| Some(*rank as i64)).collect())),
+            ("eigenvalue", Column::Real(rows.iter().map(|(_, _, value)| Some(*value)).collect())),
+        ]);
+        (!rows.is_empty()).then(|| Ok(Table::new(columns)?)).transpose()
+    }
+
+    fn tokens_table(&self) -> Result<Option<Table>> {
+        let rows = &self.tokens;
+        let ids: HashMap<u32, u64> = self.order.iter().copied().collect();
+        let integer = |of: &dyn Fn(&TokenRow) -> Option<i64>| Column::Integer(rows.iter().map(|(_, row)| of(row)).collect());
+        let text = |of: &dyn Fn(&TokenRow) -> Option<String>| Column::Text(rows.iter().map(|(_, row)| of(row)).collect());
+        let real = |of: &dyn Fn(&TokenRow) -> Option<f64>| Column::Real(rows.iter().map(|(_, row)| of(row)).collect());
+        let mut columns = self.places(rows.iter().map(|(at, _)| *at)).to_vec();
+        columns.extend([
+            ("group_id", integer(&|row| ids.get(&row.group).map(|id| *id as i64))),
+            ("group", text(&|row| Some(self.facts.groups[row.group as usize].name.clone()))),
+            ("n", integer(&|row| Some(row.n as i64))),
+            ("role", text(&|row| Some(if row.state.is_some() { "state" } else { "mean" }.to_owned()))),
+            ("document", text(&|row| row.state.map(|(document, _)| format!("{document:016x}")))),
+            ("position", integer(&|row| row.state.map(|(_, position)| i64::from(position)))),
+            ("x", real(&|row| Some(row.x))),
+            ("y", real(&|row| Some(row.y))),
+            ("explainable_variance", real(&|row| row.explainable_variance)),
+        ]);
+        (!rows.is_empty()).then(|| Ok(Table::new(columns)?)).transpose()
     }
 
     fn identities_table(&self) -> Result<Table> {

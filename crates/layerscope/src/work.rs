@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use layerscope_model::Point;
 use layerscope_stats::sketch::Tensors;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::facts::point_kind;
@@ -29,6 +29,18 @@ pub struct SavedPlan {
     pub massive: Vec<Option<f64>>,
     /// Points of each pass, counted among the measured ones.
     pub passes: Vec<usize>,
+}
+
+/// A plan as it lies on disk: one wrong digit of a threshold must not go unnoticed.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    checksum: u32,
+    plan: Value,
+}
+
+/// CRC-32 of a value as JSON.
+fn checksum(value: &Value) -> u32 {
+    crc32fast::hash(value.to_string().as_bytes())
 }
 
 /// How a file looked when it was read.
@@ -59,6 +71,9 @@ pub struct Work {
     turn: usize,
     saved: Instant,
     saving: Duration,
+    begun: Instant,
+    /// Seconds that earlier processes spent on what they saved.
+    before: f64,
 }
 
 /// A checkpoint that was found.
@@ -76,7 +91,9 @@ impl Work {
         let path = store.path("lock");
         let lock = File::create(&path).map_err(|source| Error::io(&path, source))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Work { store, _lock: lock, turn: 0, saved: Instant::now(), saving: Duration::ZERO }),
+            Ok(()) => {
+                Ok(Work { store, _lock: lock, turn: 0, saved: Instant::now(), saving: Duration::ZERO, begun: Instant::now(), before: 0.0 })
+            }
             Err(TryLockError::WouldBlock) => Err(Error::Refused(format!(
                 "{}: another process measures into this folder; wait for it, or choose another --out",
                 out.display()
@@ -107,7 +124,10 @@ impl Work {
         let path = self.store.path("plan.json");
         match fs::read(&path) {
             Ok(bytes) => {
-                serde_json::from_slice(&bytes).map(Some).map_err(|_| Error::damaged(&path, "damaged plan; start again with --overwrite"))
+                let sealed: Option<Sealed> = serde_json::from_slice(&bytes).ok();
+                let plan = sealed.filter(|sealed| sealed.checksum == checksum(&sealed.plan)).map(|sealed| sealed.plan);
+                let plan = plan.and_then(|plan| serde_json::from_value(plan).ok());
+                plan.map(Some).ok_or_else(|| Error::damaged(&path, "damaged plan; start again with --overwrite"))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io(&path, error)),
@@ -116,8 +136,15 @@ impl Work {
 
     /// Saves the plan; from then on the run can be resumed.
     pub fn save_plan(&self, plan: &SavedPlan) -> Result<()> {
-        let text = serde_json::to_vec_pretty(plan).map_err(|error| Error::io(&self.store.path("plan.json"), error.into()))?;
+        let failed = |error: serde_json::Error| Error::io(&self.store.path("plan.json"), error.into());
+        let plan = serde_json::to_value(plan).map_err(failed)?;
+        let text = serde_json::to_vec_pretty(&Sealed { checksum: checksum(&plan), plan }).map_err(failed)?;
         self.store.put_atomic("plan.json", |out| out.write_all(&text))
+    }
+
+    /// Time spent so far, over all interruptions.
+    pub fn seconds(&self) -> f64 {
+        self.before + self.begun.elapsed().as_secs_f64()
     }
 
     /// Whether it is time to save again: every `interval`, stretched so that saving stays a small part of the time.
@@ -135,7 +162,7 @@ impl Work {
         states: &[(Point, &PointState)],
     ) -> Result<()> {
         let start = Instant::now();
-        let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass, "next": next }) };
+        let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass, "next": next, "seconds": self.seconds() }) };
         write_state(&self.store, &checkpoint_name(self.turn), &about, &all_tensors(blocks, states))?;
         self.turn = 1 - self.turn;
         (self.saved, self.saving) = (Instant::now(), start.elapsed());
@@ -175,6 +202,7 @@ impl Work {
         while let Some((next, turn, file)) = found.pop() {
             match read_points(&file, blocks, points) {
                 Ok(states) => {
+                    self.before = self.before.max(seconds(&file));
                     self.turn = 1 - turn;
                     return Ok(Some(Restored { next, states }));
                 }
@@ -186,7 +214,7 @@ impl Work {
 
     /// Saves the finished states of a pass.
     pub fn finish_pass(&self, fingerprint: &Fingerprint, blocks: usize, pass: usize, states: &[(Point, &PointState)]) -> Result<()> {
-        let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass }) };
+        let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass, "seconds": self.seconds() }) };
         write_state(&self.store, &pass_name(pass), &about, &all_tensors(blocks, states))?;
         for turn in 0..2 {
             let _ = fs::remove_file(self.store.path(&checkpoint_name(turn)));
@@ -194,15 +222,28 @@ impl Work {
         Ok(())
     }
 
-    /// The finished states of a pass, if there are any.
-    pub fn finished_pass(&self, fingerprint: &Fingerprint, pass: usize) -> Result<Option<StateFile>> {
-        let path = self.store.path(&pass_name(pass));
-        if !path.exists() {
+    /// The finished states of a pass, if there are any and they are whole. `warn` hears of damaged ones.
+    pub fn finished_pass(&mut self, fingerprint: &Fingerprint, pass: usize, warn: &mut dyn FnMut(String)) -> Result<Option<StateFile>> {
+        if !self.store.path(&pass_name(pass)).exists() {
             return Ok(None);
         }
-        let file = StateFile::open(&path)?;
-        file.expect(fingerprint)?;
-        Ok(Some(file))
+        match self.open_pass(pass).and_then(|file| file.verify().map(|()| file)) {
+            Ok(file) => {
+                file.expect(fingerprint)?;
+                self.before = self.before.max(seconds(&file));
+                Ok(Some(file))
+            }
+            Err(error @ Error::Damaged { .. }) => {
+                warn(format!("{error}; measuring its layers again"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The states of a pass that was finished.
+    pub fn open_pass(&self, pass: usize) -> Result<StateFile> {
+        StateFile::open(&self.store.path(&pass_name(pass)))
     }
 
     /// Removes the whole folder.
@@ -220,6 +261,11 @@ pub fn expect_same(out: &Path, there: &Fingerprint, here: &Fingerprint) -> Resul
     }
     let advice = "give the same flags, choose another --out, or start again with --overwrite";
     Err(Error::Mismatch(format!("{} holds another run: {differences}; {advice}", out.display())))
+}
+
+/// Time that was spent until a file was written.
+fn seconds(file: &StateFile) -> f64 {
+    file.about().details["seconds"].as_f64().unwrap_or(0.0)
 }
 
 fn checkpoint_name(turn: usize) -> String {

@@ -35,11 +35,26 @@ fn every_command_works() {
 
 #[test]
 fn the_shown_output_is_the_programs() {
-    let printed = layerscope(&["inspect", "--model", "fixtures/gptj/base"]).stdout;
-    let shown = blocks("text").remove(0);
-    for line in shown.lines().filter(|line| *line != "...") {
-        assert!(printed.lines().any(|candidate| candidate == line), "not printed: {line}");
+    let commands: Vec<String> = blocks("sh").iter().flat_map(|block| block.lines()).map(str::to_owned).collect();
+    for shown in blocks("text") {
+        let first = shown.lines().next().expect("a line").to_owned();
+        let start = if first.starts_with("model ") { "layerscope inspect" } else { "layerscope show" };
+        let command = commands.iter().find(|command| command.starts_with(start)).expect("a command that prints it");
+        let _ = layerscope(&words(&commands, "layerscope measure"));
+        let printed = layerscope(&command.split_whitespace().skip(1).collect::<Vec<_>>()).stdout;
+        for line in shown.lines().filter(|line| *line != "...") {
+            assert!(printed.lines().any(|candidate| candidate == line), "{command} does not print: {line}");
+        }
     }
+}
+
+/// The arguments of the first command that begins so.
+fn words<'a>(commands: &'a [String], start: &str) -> Vec<&'a str> {
+    commands
+        .iter()
+        .find(|command| command.starts_with(start))
+        .map(|command| command.split_whitespace().skip(1).collect())
+        .unwrap_or_default()
 }
 
 #[test]

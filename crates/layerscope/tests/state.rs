@@ -2,7 +2,7 @@
 
 mod support;
 
-use layerscope::state::{Fingerprint, StateFile, write_state};
+use layerscope::state::{About, Fingerprint, StateFile, write_state};
 use layerscope::store::Store;
 use layerscope_stats::sketch::{PointSketch, Sketch, Tensors};
 use layerscope_stats::{BatchRows, Segments};
@@ -30,7 +30,7 @@ fn write(name: &str) -> (Store, std::path::PathBuf) {
     let mut tensors = Tensors::default();
     tensors.nest("point.1", first.tensors());
     tensors.nest("point.10", second.tensors());
-    write_state(&store, "state.safetensors", &fingerprint(), &tensors).expect("written");
+    write_state(&store, "state.safetensors", &About { fingerprint: fingerprint(), ..About::default() }, &tensors).expect("written");
     let path = store.path("state.safetensors");
     (store, path)
 }

@@ -1,5 +1,6 @@
 //! Softmax attention, one sequence and one head at a time: nothing outside a sequence can touch its result.
 
+use super::floats::Floats;
 use super::gemm::{self, Epilogue, Part, Rows};
 use super::isa::{Isa, for_each_isa};
 use super::panels::{PANEL, Panels};
@@ -14,7 +15,7 @@ const QUERY_BLOCK: usize = 96;
 pub struct AttentionScratch {
     keys: Panels,
     values: Panels,
-    scores: Vec<f32>,
+    scores: Floats,
     bias: Vec<f32>,
 }
 
@@ -22,7 +23,7 @@ pub struct AttentionScratch {
 pub fn attention(
     isa: Isa,
     scratch: &mut AttentionScratch,
-    packed: &mut Vec<f32>,
+    packed: &mut Floats,
     qkv: &[f32],
     offsets: &[u32],
     shape: &AttentionShape,
@@ -36,7 +37,7 @@ pub fn attention(
     }
 }
 
-fn sequence(isa: Isa, scratch: &mut AttentionScratch, packed: &mut Vec<f32>, qkv: &[f32], shape: &AttentionShape, out: &mut [f32]) {
+fn sequence(isa: Isa, scratch: &mut AttentionScratch, packed: &mut Floats, qkv: &[f32], shape: &AttentionShape, out: &mut [f32]) {
     let (heads, kv_heads, head_dim) = (shape.heads, shape.kv_heads, shape.head_dim);
     let (stride, out_stride) = (shape.qkv_width(), heads * head_dim);
     let length = qkv.len() / stride;
@@ -54,7 +55,7 @@ fn sequence(isa: Isa, scratch: &mut AttentionScratch, packed: &mut Vec<f32>, qkv
                 let key0 = panels.start * PANEL;
                 let columns = panels.len() * PANEL;
 
-                scores.resize(scores.len().max(count * columns), 0.0);
+                scores.resize(scores.len().max(count * columns));
                 let scores = &mut scores[..count * columns];
                 let queries = Rows { data: &qkv[first * stride + head * head_dim..], stride, count };
                 let part = Part { inner: 0..head_dim, panels };
@@ -118,10 +119,13 @@ for_each_isa! {
 }
 
 /// Rows are whole panels wide: what a query may not see is minus infinity, whose exponential is exactly 0.
+///
+/// One step for all rows, then the next: the steps of a short row wait for one another, those of different rows do not.
 #[inline(always)]
 fn softmax_body(scores: &mut [f32], block: Block, shape: &AttentionShape, bias: &[f32]) {
     let by_key = matches!(shape.bias, Some(PositionBias::Alibi { .. }));
-    for (i, row) in scores.chunks_exact_mut(block.columns).enumerate() {
+    let mut of_rows = [0.0; QUERY_BLOCK];
+    for (i, (row, largest)) in scores.chunks_exact_mut(block.columns).zip(&mut of_rows).enumerate() {
         let query = block.first + i;
         let visible = shape.visible(query, block.length);
         let (from, to) = (visible.start - block.key0, visible.end - block.key0);
@@ -129,14 +133,20 @@ fn softmax_body(scores: &mut [f32], block: Block, shape: &AttentionShape, bias: 
             let first = if by_key { visible.start } else { block.length - 1 - query + visible.start };
             row[from..to].iter_mut().zip(&bias[first..]).for_each(|(score, bias)| *score = score.mul_add(shape.scale, *bias));
         }
-        row[..from].fill(f32::NEG_INFINITY);
-        row[to..].fill(f32::NEG_INFINITY);
-        let scale = if bias.is_empty() { shape.scale } else { 1.0 };
-        let (row, _) = row.as_chunks_mut::<PANEL>();
-        let row = row.as_flattened_mut();
-        let largest = lanes::max(row);
-        row.iter_mut().for_each(|score| *score = math::exp((*score - largest) * scale));
-        let factor = 1.0 / lanes::sum(row, |weight| weight);
-        row.iter_mut().for_each(|weight| *weight *= factor);
+        for (place, panel) in row.as_chunks_mut::<PANEL>().0.iter_mut().enumerate() {
+            for j in 0..PANEL {
+                let seen = ((place * PANEL + j) as u32).wrapping_sub(from as u32) < (to - from) as u32;
+                panel[j] = if seen { panel[j] } else { f32::NEG_INFINITY };
+            }
+        }
+        *largest = lanes::max(row);
+    }
+    let scale = std::f32::consts::LOG2_E * if bias.is_empty() { shape.scale } else { 1.0 };
+    for (row, of_row) in scores.chunks_exact_mut(block.columns).zip(&mut of_rows) {
+        let largest = *of_row;
+        *of_row = 1.0 / lanes::replace_and_sum(row, |score| math::exp2_of_negative((score - largest) * scale));
+    }
+    for (row, factor) in scores.chunks_exact_mut(block.columns).zip(&of_rows) {
+        row.as_chunks_mut::<PANEL>().0.as_flattened_mut().iter_mut().for_each(|weight| *weight *= factor);
     }
 }

@@ -4,8 +4,9 @@
 //! on how many other rows are computed with it nor on the instruction set. `benches/products` compares crates in
 //! speed and in this.
 
+use super::floats::Floats;
 use super::isa::Isa;
-use super::kernels::{AHEAD, Kernel, Operands, Portable};
+use super::kernels::{AHEAD, Kernel, LINE, Operands, Portable};
 use super::math::{self, WithFunction};
 use super::panels::{PANEL, Panels};
 use crate::Activation;
@@ -56,13 +57,13 @@ impl Part {
 
 /// Multiplies rows by panels into rows of `c_stride` floats. `packed` is working memory.
 #[allow(clippy::too_many_arguments)] // the eight things a product consists of
-pub fn multiply(isa: Isa, a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: usize, epilogue: Epilogue, packed: &mut Vec<f32>) {
+pub fn multiply(isa: Isa, a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: usize, epilogue: Epilogue, packed: &mut Floats) {
     let columns = b.n.min(part.panels.end * PANEL) - part.panels.start * PANEL;
     assert!(part.panels.end <= b.count() && part.inner.end <= b.k);
     assert!(a.count == 0 || a.data.len() >= (a.count - 1) * a.stride + part.inner.len());
     assert!(a.count == 0 || c.len() >= (a.count - 1) * c_stride + columns);
     assert!(c_stride >= columns && epilogue.bias.is_none_or(|bias| bias.len() >= columns));
-    packed.resize(M_BLOCK * K_BLOCK, 0.0);
+    packed.resize(M_BLOCK * K_BLOCK);
     match isa {
         // SAFETY: detected at run time.
         #[cfg(target_arch = "x86_64")]
@@ -100,6 +101,7 @@ fn blocks<K: Kernel>(a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: 
         let tile = rows.div_ceil(rows.div_ceil(K::TILE));
         for k0 in (0..inner).step_by(K_BLOCK) {
             let depth = K_BLOCK.min(inner - k0);
+            let padded = depth.next_multiple_of(LINE);
             let (first, last) = (k0 == 0, k0 + depth == inner);
             pack_rows(Rows { data: &a.data[row0 * a.stride + k0..], stride: a.stride, count: rows }, depth, tile, packed);
             for (j0, panel) in (0..columns).step_by(PANEL).zip(part.panels.clone()) {
@@ -112,7 +114,7 @@ fn blocks<K: Kernel>(a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_stride: 
                     let at = (row0 + i0) * c_stride + j0;
                     let operands = Operands {
                         depth,
-                        a: packed[i0 * depth..][..height * depth].as_ptr(),
+                        a: packed[i0 * padded..][..height * padded].as_ptr(),
                         b: b_block.as_ptr(),
                         c: c[at..].as_mut_ptr(),
                         stride: c_stride,
@@ -189,65 +191,23 @@ impl WithFunction for TileEpilogue<'_> {
     }
 }
 
-/// Interleaves rows tile by tile: `packed[tile][l][row]`.
+/// Interleaves the rows of each tile line by line: `packed[tile][l / LINE][row][l % LINE]`.
 #[inline(always)]
 fn pack_rows(a: Rows, depth: usize, tile: usize, packed: &mut [f32]) {
+    let padded = depth.next_multiple_of(LINE);
     for i0 in (0..a.count).step_by(tile) {
         let height = tile.min(a.count - i0);
-        let row = |i: usize| &a.data[(i0 + i) * a.stride..][..depth];
-        let block = &mut packed[i0 * depth..][..height * depth];
-        let fours = height / 4 * 4;
-        for i in (0..fours).step_by(4) {
-            interleave_four([row(i), row(i + 1), row(i + 2), row(i + 3)], &mut block[i..], height);
-        }
-        for i in fours..height {
-            for (column, value) in block.chunks_exact_mut(height).zip(row(i)) {
-                column[i] = *value;
+        let (block, _) = packed[i0 * padded..][..height * padded].as_chunks_mut::<LINE>();
+        for i in 0..height {
+            let (lines, rest) = a.data[(i0 + i) * a.stride..][..depth].as_chunks::<LINE>();
+            for (target, line) in block.iter_mut().skip(i).step_by(height).zip(lines) {
+                *target = *line;
+            }
+            if !rest.is_empty() {
+                block[lines.len() * height + i][..rest.len()].copy_from_slice(rest);
             }
         }
     }
-}
-
-/// `target[l * stride + i] = rows[i][l]`, four by four.
-#[inline(always)]
-fn interleave_four(rows: [&[f32]; 4], target: &mut [f32], stride: usize) {
-    let depth = rows[0].len();
-    assert!(depth == 0 || target.len() >= (depth - 1) * stride + 4);
-    let [a, b, c, d] = rows.map(|row| row.as_chunks::<4>().0);
-    for (place, (((a, b), c), d)) in a.iter().zip(b).zip(c).zip(d).enumerate() {
-        let columns = transpose_four([*a, *b, *c, *d]);
-        for l in 0..4 {
-            let column = target.as_mut_ptr().wrapping_add((4 * place + l) * stride);
-            // SAFETY: one of `depth` columns of four at `stride`, which the target holds (asserted).
-            unsafe { column.cast::<[f32; 4]>().write(columns[l]) };
-        }
-    }
-    for l in depth / 4 * 4..depth {
-        for i in 0..4 {
-            target[l * stride + i] = rows[i][l];
-        }
-    }
-}
-
-/// Transposes 4 x 4. Left to itself the compiler moves the sixteen numbers one by one.
-#[inline(always)]
-fn transpose_four(rows: [[f32; 4]; 4]) -> [[f32; 4]; 4] {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::*;
-        let mut columns = [[0.0; 4]; 4];
-        // SAFETY: SSE is part of every x86-64; loads and stores are unaligned, within the arrays.
-        unsafe {
-            let [mut a, mut b, mut c, mut d] = rows.map(|row| _mm_loadu_ps(row.as_ptr()));
-            _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
-            for (column, values) in columns.iter_mut().zip([a, b, c, d]) {
-                _mm_storeu_ps(column.as_mut_ptr(), values);
-            }
-        }
-        columns
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    std::array::from_fn(|c| std::array::from_fn(|r| rows[r][c]))
 }
 
 #[cfg(test)]
@@ -269,7 +229,7 @@ mod tests {
     fn product(isa: Isa, m: usize, k: usize, n: usize, a: &[f32], w: &[f32]) -> Vec<f32> {
         let mut c = vec![f32::NAN; m * n];
         let b = Panels::from_rows(w, n, k);
-        multiply(isa, Rows { data: a, stride: k, count: m }, &b, &Part::all(&b), &mut c, n, Epilogue::default(), &mut Vec::new());
+        multiply(isa, Rows { data: a, stride: k, count: m }, &b, &Part::all(&b), &mut c, n, Epilogue::default(), &mut Floats::default());
         c
     }
 

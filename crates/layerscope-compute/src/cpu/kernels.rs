@@ -6,12 +6,15 @@ use super::panels::PANEL;
 /// tile they filled the queue of misses and took 4 % of the time.
 pub const AHEAD: usize = 2;
 
+/// Floats of one row of A that lie together: a cache line, so that packing is copying.
+pub const LINE: usize = 16;
+
 /// A tile's operands: `c[height, PANEL] (+)= a b`.
 #[derive(Clone, Copy)]
 pub struct Operands {
     /// Inner indices.
     pub depth: usize,
-    /// Packed as `[depth][height]`.
+    /// Packed as `[depth / LINE][height][LINE]`.
     pub a: *const f32,
     /// Packed as `[depth][PANEL]`.
     pub b: *const f32,
@@ -58,10 +61,12 @@ impl Kernel for Portable {
     unsafe fn tile(height: usize, operands: Operands) {
         let Operands { depth, a, b, c, stride, accumulate, ahead: _ } = operands;
         // SAFETY: the caller vouches for the extents.
-        let (a, b) = unsafe { (std::slice::from_raw_parts(a, height * depth), std::slice::from_raw_parts(b, depth * PANEL)) };
+        let b = unsafe { std::slice::from_raw_parts(b, depth * PANEL) };
         let mut sums = [[0.0f32; PANEL]; Self::TILE];
-        for (column, line) in a.chunks_exact(height).zip(b.chunks_exact(PANEL)) {
-            for (sum, &x) in sums.iter_mut().zip(column) {
+        for (l, line) in b.chunks_exact(PANEL).enumerate() {
+            for (i, sum) in sums.iter_mut().take(height).enumerate() {
+                // SAFETY: the caller vouches for whole lines of every row.
+                let x = unsafe { *a.add((l / LINE * height + i) * LINE + l % LINE) };
                 for j in 0..PANEL {
                     sum[j] = x.mul_add(line[j], sum[j]);
                 }
@@ -82,7 +87,7 @@ pub use x86::{Avx2, Avx512};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{AHEAD, Kernel, Operands, PANEL};
+    use super::{AHEAD, Kernel, LINE, Operands, PANEL};
     use std::arch::x86_64::*;
 
     /// Asks for one more line of [`Operands::ahead`] every few inner steps.
@@ -117,16 +122,18 @@ mod x86 {
                 _mm_prefetch::<_MM_HINT_T0>(c.add(i * stride + 16).cast());
             }
             let mut sums = [[_mm512_setzero_ps(); 2]; H];
+            let mut soon = a.wrapping_add(LINE * H);
             for l in 0..depth {
                 prefetch_ahead(ahead, l);
                 let (left, right) = (_mm512_load_ps(b), _mm512_load_ps(b.add(16)));
-                _mm_prefetch::<_MM_HINT_T0>(a.wrapping_add(16 * H).cast());
+                _mm_prefetch::<_MM_HINT_T0>(soon.cast());
+                soon = soon.wrapping_add(H);
                 for i in 0..H {
-                    let x = _mm512_set1_ps(*a.add(i));
+                    let x = _mm512_set1_ps(*a.add(i * LINE));
                     sums[i][0] = _mm512_fmadd_ps(x, left, sums[i][0]);
                     sums[i][1] = _mm512_fmadd_ps(x, right, sums[i][1]);
                 }
-                a = a.add(H);
+                a = a.wrapping_add(if (l + 1).is_multiple_of(LINE) { LINE * (H - 1) + 1 } else { 1 });
                 b = b.add(PANEL);
             }
             for (i, sum) in sums.iter().enumerate() {
@@ -165,11 +172,11 @@ mod x86 {
                 prefetch_ahead(ahead, l);
                 let (left, right) = (_mm256_load_ps(b), _mm256_load_ps(b.add(8)));
                 for i in 0..H {
-                    let x = _mm256_set1_ps(*a.add(i));
+                    let x = _mm256_set1_ps(*a.add(i * LINE));
                     sums[i][0] = _mm256_fmadd_ps(x, left, sums[i][0]);
                     sums[i][1] = _mm256_fmadd_ps(x, right, sums[i][1]);
                 }
-                a = a.add(H);
+                a = a.wrapping_add(if (l + 1).is_multiple_of(LINE) { LINE * (H - 1) + 1 } else { 1 });
                 b = b.add(PANEL);
             }
             for (i, sum) in sums.iter().enumerate() {

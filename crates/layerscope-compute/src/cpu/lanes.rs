@@ -18,6 +18,19 @@ pub fn sum(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     fold(lanes, |a, b| a + b)
 }
 
+/// Replaces every value by `function(value)` and sums the results. The values must be whole groups of sixteen.
+#[inline(always)]
+pub fn replace_and_sum(values: &mut [f32], function: impl Fn(f32) -> f32) -> f32 {
+    let mut lanes = [0.0; LANES];
+    for chunk in values.as_chunks_mut::<LANES>().0 {
+        for l in 0..LANES {
+            chunk[l] = function(chunk[l]);
+            lanes[l] += chunk[l];
+        }
+    }
+    fold(lanes, |a, b| a + b)
+}
+
 /// The largest value; negative infinity for none.
 #[inline(always)]
 pub fn max(values: &[f32]) -> f32 {

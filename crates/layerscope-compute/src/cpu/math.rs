@@ -10,10 +10,12 @@ pub fn exp(x: f32) -> f32 {
     if x < -87.0 { 0.0 } else { value }
 }
 
+/// 1.5 * 2^23: adding it leaves the nearest integer in the low bits.
+const ROUND: f32 = 12_582_912.0;
+
 /// `e^x` for arguments known to lie within -87 to 88.
 #[inline(always)]
 fn exp_in_range(x: f32) -> f32 {
-    const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
@@ -24,8 +26,33 @@ fn exp_in_range(x: f32) -> f32 {
     let p = p.mul_add(r, 0.041_666_374);
     let p = p.mul_add(r, 0.166_665_76);
     let p = p.mul_add(r, 0.5);
-    let p = (r * r).mul_add(p, r) + 1.0;
-    p * f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000))
+    scale(shifted, (r * r).mul_add(p, r) + 1.0)
+}
+
+/// `2^x` for `x <= 0` within 2 ulp; below -125 it is zero.
+#[inline(always)]
+pub fn exp2_of_negative(x: f32) -> f32 {
+    let value = exp2_in_range(x.max(-125.0));
+    if x < -125.0 { 0.0 } else { value }
+}
+
+/// `2^x` for arguments known to lie within -125 to 127.
+#[inline(always)]
+fn exp2_in_range(x: f32) -> f32 {
+    let shifted = x + ROUND;
+    let r = x - (shifted - ROUND);
+    let p = 0.001_327_417_7_f32;
+    let p = p.mul_add(r, 0.009_676_01);
+    let p = p.mul_add(r, 0.055_507_302);
+    let p = p.mul_add(r, 0.240_221_1);
+    let p = p.mul_add(r, 0.693_146_94);
+    scale(shifted, p.mul_add(r, 1.000_000_1))
+}
+
+/// `2^n p`, where `n` is in the low bits of `shifted`: an addition to the exponent.
+#[inline(always)]
+fn scale(shifted: f32, p: f32) -> f32 {
+    f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
 /// The hyperbolic tangent, within a few ulp.
@@ -91,23 +118,21 @@ pub fn combine(values: &mut [f32], others: &[f32], function: impl Fn(f32, f32) -
     }
 }
 
-/// `x Phi(x) = max(x, 0) - |x| erfc(|x| / sqrt 2) / 2`, where `erfc(t / sqrt 2) = exp(-Q(t))` and beyond 6 it is 0 in f32.
+/// `x Phi(x) = max(x, 0) - |x| Phi(-|x|)`, where `Phi(-t) = 2^Q(t)`, and beyond 6 it is 0 in f32.
 #[inline(always)]
 fn gelu_erf(x: f32) -> f32 {
     let t = x.abs();
     let u = t.min(6.0);
-    let q = -2.652_043_6e-7_f32;
-    let q = q.mul_add(u, 5.288_308e-6);
-    let q = q.mul_add(u, -4.381_327_4e-5);
-    let q = q.mul_add(u, 1.705_835_2e-4);
-    let q = q.mul_add(u, 3.956_223_7e-5);
-    let q = q.mul_add(u, -0.004_859_752_5);
-    let q = q.mul_add(u, 0.036_380_287);
-    let q = q.mul_add(u, 0.318_296_2);
-    let q = q.mul_add(u, 0.797_886_43);
-    let q = q.mul_add(u, -7.332_027e-8);
-    let tail = if t > 6.0 { 0.0 } else { exp_in_range(-q) };
-    (-0.5 * t).mul_add(tail, x.max(0.0))
+    let q = 4.336_34e-6_f32;
+    let q = q.mul_add(u, -1.338_583_2e-5);
+    let q = q.mul_add(u, -5.735_837e-4);
+    let q = q.mul_add(u, 0.007_667_250_5);
+    let q = q.mul_add(u, -0.052_947_015);
+    let q = q.mul_add(u, -0.459_042_04);
+    let q = q.mul_add(u, -1.151_129);
+    let q = q.mul_add(u, -0.999_999_46);
+    let tail = if t > 6.0 { 0.0 } else { exp2_in_range(q) };
+    (-t).mul_add(tail, x.max(0.0))
 }
 
 /// `0.5 x (1 + tanh z) = x sigmoid(2 z)`.
@@ -135,6 +160,8 @@ mod tests {
     #[test]
     fn functions_are_accurate() {
         assert!(worst(-86_000..88_000, 1e-3, exp, f64::exp, true) < 2e-7);
+        assert!(worst(-124_000..1, 1e-3, exp2_of_negative, f64::exp2, true) < 2e-7);
+        assert_eq!(exp2_of_negative(f32::NEG_INFINITY), 0.0);
         assert!(worst(1..120_000, 1e-4, tanh, f64::tanh, true) < 4e-7);
         assert!(worst(-12_000..12_000, 1e-3, gelu_erf, |x| reference::activation(Activation::GeluErf, x), false) < 3e-7);
         assert_eq!(exp(-200.0), 0.0);

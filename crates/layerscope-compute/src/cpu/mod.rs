@@ -1,6 +1,7 @@
 //! The CPU backend: one thread per batch, single-threaded products over weights packed once, fused row operations.
 
 mod attention;
+mod floats;
 mod gemm;
 mod isa;
 mod kernels;
@@ -9,6 +10,7 @@ mod math;
 mod panels;
 mod rows;
 
+pub use floats::Floats;
 pub use gemm::{Epilogue, Part, Rows, multiply};
 pub use isa::Isa;
 pub use panels::Panels;
@@ -76,27 +78,27 @@ pub struct CpuNorm {
 /// Working memory of one worker.
 #[derive(Default)]
 pub struct CpuScratch {
-    packed: Vec<f32>,
+    packed: Floats,
     attention: attention::AttentionScratch,
 }
 
 impl Backend for Cpu {
-    type Buffer = Vec<f32>;
+    type Buffer = Floats;
     type Indices = Vec<u32>;
     type Table = CpuTable;
     type Linear = CpuLinear;
     type Norm = CpuNorm;
     type Scratch = CpuScratch;
 
-    fn buffer(&self, len: usize) -> Vec<f32> {
-        vec![0.0; len]
+    fn buffer(&self, len: usize) -> Floats {
+        Floats::zeros(len)
     }
 
-    fn write(&self, buffer: &mut Vec<f32>, values: &[f32]) {
+    fn write(&self, buffer: &mut Floats, values: &[f32]) {
         buffer[..values.len()].copy_from_slice(values);
     }
 
-    fn read(&self, buffer: &Vec<f32>, len: usize) -> Vec<f32> {
+    fn read(&self, buffer: &Floats, len: usize) -> Vec<f32> {
         buffer[..len].to_vec()
     }
 
@@ -127,7 +129,7 @@ impl Backend for Cpu {
         CpuScratch::default()
     }
 
-    fn gather_add(&self, sources: &[Gather<CpuTable, Vec<u32>>], rows: usize, scale: f32, out: &mut Vec<f32>) {
+    fn gather_add(&self, sources: &[Gather<CpuTable, Vec<u32>>], rows: usize, scale: f32, out: &mut Floats) {
         let width = sources[0].table.width;
         for (r, out) in out.chunks_exact_mut(width).take(rows).enumerate() {
             for (place, source) in sources.iter().enumerate() {
@@ -141,32 +143,32 @@ impl Backend for Cpu {
         }
     }
 
-    fn add(&self, x: &mut Vec<f32>, y: &Vec<f32>, len: usize) {
+    fn add(&self, x: &mut Floats, y: &Floats, len: usize) {
         rows::add(self.isa, &mut x[..len], &y[..len]);
     }
 
-    fn apply_norm(&self, x: &Vec<f32>, rows: usize, norm: &CpuNorm, out: &mut Vec<f32>) {
+    fn apply_norm(&self, x: &Floats, rows: usize, norm: &CpuNorm, out: &mut Floats) {
         let len = rows * norm.width;
         rows::norm(self.isa, &x[..len], norm, &mut out[..len]);
     }
 
-    fn add_norm(&self, x: &mut Vec<f32>, y: &Vec<f32>, rows: usize, norm: &CpuNorm, out: &mut Vec<f32>) {
+    fn add_norm(&self, x: &mut Floats, y: &Floats, rows: usize, norm: &CpuNorm, out: &mut Floats) {
         let len = rows * norm.width;
         rows::add_norm(self.isa, &mut x[..len], &y[..len], norm, &mut out[..len]);
     }
 
-    fn norm_segments(&self, x: &mut Vec<f32>, rows: usize, segments: HeadSegments, norm: &CpuNorm) {
+    fn norm_segments(&self, x: &mut Floats, rows: usize, segments: HeadSegments, norm: &CpuNorm) {
         rows::norm_segments(self.isa, &mut x[..rows * segments.row_width], segments, norm);
     }
 
     fn apply_linear(
         &self,
         scratch: &mut CpuScratch,
-        x: &Vec<f32>,
+        x: &Floats,
         rows: usize,
         layer: &CpuLinear,
         activation: Option<Activation>,
-        out: &mut Vec<f32>,
+        out: &mut Floats,
     ) {
         let (inputs, outputs) = (layer.weight.k, layer.weight.n);
         let a = Rows { data: &x[..rows * inputs], stride: inputs, count: rows };
@@ -174,16 +176,16 @@ impl Backend for Cpu {
         multiply(self.isa, a, &layer.weight, &Part::all(&layer.weight), &mut out[..rows * outputs], outputs, epilogue, &mut scratch.packed);
     }
 
-    fn gate(&self, x: &Vec<f32>, rows: usize, width: usize, activation: Activation, out: &mut Vec<f32>) {
+    fn gate(&self, x: &Floats, rows: usize, width: usize, activation: Activation, out: &mut Floats) {
         rows::gate(self.isa, &x[..rows * 2 * width], width, activation, &mut out[..rows * width]);
     }
 
-    fn rotate(&self, x: &mut Vec<f32>, rows: usize, segments: HeadSegments, angles: &RotaryRows<Vec<f32>>) {
+    fn rotate(&self, x: &mut Floats, rows: usize, segments: HeadSegments, angles: &RotaryRows<Floats>) {
         let angles = rows::Angles { cos: angles.cos, sin: angles.sin, dim: angles.dim, pairs: angles.pairs };
         rows::rotate(self.isa, &mut x[..rows * segments.row_width], segments, angles);
     }
 
-    fn attention(&self, scratch: &mut CpuScratch, qkv: &Vec<f32>, offsets: &[u32], shape: &AttentionShape, out: &mut Vec<f32>) {
+    fn attention(&self, scratch: &mut CpuScratch, qkv: &Floats, offsets: &[u32], shape: &AttentionShape, out: &mut Floats) {
         attention::attention(self.isa, &mut scratch.attention, &mut scratch.packed, qkv, offsets, shape, out);
     }
 }

@@ -1,12 +1,9 @@
 //! The right-hand side of a product, laid out once for the kernels: panels of [`PANEL`] columns, each contiguous in `k`.
 
+use super::floats::Floats;
+
 /// Columns of a panel: two vectors of 16.
 pub const PANEL: usize = 32;
-
-/// 64 bytes, so that panels start on cache lines.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([f32; 16]);
 
 /// A matrix `[k, n]` in panels; columns beyond `n` are zero.
 #[derive(Default)]
@@ -15,7 +12,7 @@ pub struct Panels {
     pub k: usize,
     /// Columns in use.
     pub n: usize,
-    lines: Vec<Line>,
+    data: Floats,
 }
 
 impl Panels {
@@ -38,24 +35,23 @@ impl Panels {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.lines.capacity() * size_of::<Line>()
+        self.data.bytes()
     }
 
     /// Refills with column `j` = `rows[j * stride..][..k]`, reusing the memory.
     #[inline(always)]
     pub fn fill_from_rows(&mut self, rows: &[f32], stride: usize, n: usize, k: usize) {
         self.resize(k, n);
-        let data = self.data_mut();
-        for (j0, panel) in (0..n).step_by(PANEL).zip(data.chunks_exact_mut(PANEL * k)) {
+        for (j0, panel) in (0..n).step_by(PANEL).zip(self.data.chunks_exact_mut(PANEL * k)) {
             let used = PANEL.min(n - j0);
-            // Sixteen at a time keeps both the reads and the writes within a few cache lines.
-            for l0 in (0..k).step_by(16) {
-                let l1 = (l0 + 16).min(k);
-                for j in 0..used {
-                    let row = &rows[(j0 + j) * stride..][..k];
-                    for l in l0..l1 {
-                        panel[l * PANEL + j] = row[l];
-                    }
+            let row = |j: usize| &rows[(j0 + j) * stride..][..k];
+            let fours = used / 4 * 4;
+            for j in (0..fours).step_by(4) {
+                interleave_four([row(j), row(j + 1), row(j + 2), row(j + 3)], &mut panel[j..]);
+            }
+            for j in fours..used {
+                for (line, value) in panel.chunks_exact_mut(PANEL).zip(row(j)) {
+                    line[j] = *value;
                 }
             }
             if used < PANEL {
@@ -68,12 +64,16 @@ impl Panels {
     #[inline(always)]
     pub fn fill_from_columns(&mut self, rows: &[f32], stride: usize, k: usize, n: usize) {
         self.resize(k, n);
-        let data = self.data_mut();
-        for (j0, panel) in (0..n).step_by(PANEL).zip(data.chunks_exact_mut(PANEL * k)) {
+        for (j0, panel) in (0..n).step_by(PANEL).zip(self.data.chunks_exact_mut(PANEL * k)) {
             let used = PANEL.min(n - j0);
             for (l, line) in panel.chunks_exact_mut(PANEL).enumerate() {
-                line[..used].copy_from_slice(&rows[l * stride + j0..][..used]);
-                line[used..].fill(0.0);
+                let row = &rows[l * stride + j0..][..used];
+                if used == PANEL {
+                    line.copy_from_slice(&row[..PANEL]); // of known length: no call
+                } else {
+                    line[..used].copy_from_slice(row);
+                    line[used..].fill(0.0);
+                }
             }
         }
     }
@@ -81,25 +81,52 @@ impl Panels {
     /// Panel `j` from inner index `l` on.
     #[inline(always)]
     pub fn panel(&self, j: usize, l: usize) -> &[f32] {
-        &self.data()[j * PANEL * self.k + l * PANEL..(j + 1) * PANEL * self.k]
+        &self.data[j * PANEL * self.k + l * PANEL..(j + 1) * PANEL * self.k]
     }
 
     fn resize(&mut self, k: usize, n: usize) {
         (self.k, self.n) = (k, n);
-        self.lines.resize(n.div_ceil(PANEL) * k * (PANEL / 16), Line([0.0; 16]));
+        self.data.resize(n.div_ceil(PANEL) * PANEL * k);
     }
+}
 
-    #[inline(always)]
-    fn data(&self) -> &[f32] {
-        // SAFETY: a Line is exactly 16 floats without padding.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.lines.len() * 16) }
+/// `target[l * PANEL + i] = rows[i][l]`, four by four.
+#[inline(always)]
+fn interleave_four(rows: [&[f32]; 4], target: &mut [f32]) {
+    let [a, b, c, d] = rows.map(|row| row.as_chunks::<4>().0);
+    let mut lines = target.chunks_mut(PANEL);
+    for (((a, b), c), d) in a.iter().zip(b).zip(c).zip(d) {
+        for (column, line) in transpose_four([*a, *b, *c, *d]).iter().zip(&mut lines) {
+            line[..4].copy_from_slice(column);
+        }
     }
+    let depth = rows[0].len();
+    for l in depth / 4 * 4..depth {
+        for i in 0..4 {
+            target[l * PANEL + i] = rows[i][l];
+        }
+    }
+}
 
-    #[inline(always)]
-    fn data_mut(&mut self) -> &mut [f32] {
-        // SAFETY: as above.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.lines.len() * 16) }
+/// Transposes 4 x 4. Left to itself the compiler moves the sixteen numbers one by one.
+#[inline(always)]
+fn transpose_four(rows: [[f32; 4]; 4]) -> [[f32; 4]; 4] {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::*;
+        let mut columns = [[0.0; 4]; 4];
+        // SAFETY: SSE is part of every x86-64; loads and stores are unaligned, within the arrays.
+        unsafe {
+            let [mut a, mut b, mut c, mut d] = rows.map(|row| _mm_loadu_ps(row.as_ptr()));
+            _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
+            for (column, values) in columns.iter_mut().zip([a, b, c, d]) {
+                _mm_storeu_ps(column.as_mut_ptr(), values);
+            }
+        }
+        columns
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::array::from_fn(|c| std::array::from_fn(|r| rows[r][c]))
 }
 
 #[cfg(test)]
@@ -115,7 +142,7 @@ mod tests {
         a.fill_from_rows(&vec![9.0; 64 * 64], 64, 64, 64); // leftovers of a larger use must not show
         a.fill_from_rows(&by_rows, k, n, k);
         b.fill_from_columns(&by_columns, n, k, n);
-        assert_eq!(a.data(), b.data());
+        assert_eq!(*a.data, *b.data);
         assert_eq!(a.panel(1, 36)[..9], by_rows[32 * k..].chunks(k).map(|row| row[36]).collect::<Vec<_>>()[..]);
         assert!(a.panel(1, 0).chunks(PANEL).all(|line| line[9..].iter().all(|&x| x == 0.0)));
     }

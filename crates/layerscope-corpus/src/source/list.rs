@@ -1,6 +1,11 @@
 //! What the user named -> the sorted list of inputs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use layerscope_remote::{Entry, Remote, is_address};
 
 use crate::error::{Error, Result};
 
@@ -29,7 +34,7 @@ pub enum Compression {
 /// One input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Its path, or `-` for standard input.
+    /// Its path or address, or `-` for standard input.
     pub name: String,
     /// How it holds its records.
     pub format: Format,
@@ -37,62 +42,90 @@ pub struct Source {
     pub compression: Compression,
     /// Its size as it lies there; `None` for standard input and whatever else has no size.
     pub bytes: Option<u64>,
+    /// When it last changed, where that is known.
+    pub modified: Option<SystemTime>,
 }
+
+/// Names of inputs, and what is known of distant ones.
+type Names = BTreeMap<String, Option<Entry>>;
 
 /// Expands files and patterns into the sorted list of inputs, each once. A document's file number is its place here.
 ///
-/// Patterns know `*`, `?`, `[...]` and `**`; a name that exists is never taken for a pattern. `-` is standard input: lines of
-/// text, or JSON lines when `text_column` was given.
-pub fn sources(inputs: &[String], text_column: Option<&str>) -> Result<Vec<Source>> {
-    let mut names = Vec::new();
+/// Patterns know `*`, `?`, `[...]` and `**`, on disk and in object stores; a name that exists is never taken for a pattern. An address in a
+/// store that ends in a slash stands for everything below it that we can read. `-` is standard input: lines of text, or JSON lines when
+/// `text_column` was given.
+pub fn sources(inputs: &[String], text_column: Option<&str>, remote: &Remote, cancel: &AtomicBool) -> Result<Vec<Source>> {
+    let mut names = BTreeMap::new();
     for input in inputs {
-        expand(input, &mut names)?;
+        match is_address(input) {
+            true => look_up(input, remote, cancel, &mut names)?,
+            false => expand(input, &mut names)?,
+        }
     }
-    names.sort();
-    names.dedup();
     if names.is_empty() {
-        return Err(Error::Usage("no corpus given; --corpus takes files, patterns or `-`".into()));
+        return Err(Error::Usage("no corpus given; --corpus takes files, patterns, addresses or `-`".into()));
     }
     if u32::try_from(names.len()).is_err() {
         return Err(Error::Usage(format!("{} inputs are more than we can number", names.len())));
     }
-    names.into_iter().map(|name| source(name, text_column)).collect()
+    names.into_iter().map(|(name, entry)| source(name, entry, text_column)).collect()
 }
 
-fn expand(input: &str, names: &mut Vec<String>) -> Result<()> {
-    if let Some((scheme, _)) = input.split_once("://") {
-        let problem = format!("{scheme}:// addresses are not supported by this build; download the file, or pipe it into --corpus -");
-        return Err(Error::input(input, problem));
+/// Asks the store or the web server what there is.
+fn look_up(input: &str, remote: &Remote, cancel: &AtomicBool, names: &mut Names) -> Result<()> {
+    let mut entries = remote.list(input, cancel).map_err(|error| distant(error, cancel))?;
+    if input.ends_with('/') {
+        entries.retain(|entry| kind(&entry.address).is_ok_and(|_| file_name(&entry.address).contains('.')));
+        if entries.is_empty() {
+            return Err(Error::input(input, "no .txt, .jsonl or .parquet lies below it"));
+        }
     }
+    names.extend(entries.into_iter().map(|entry| (entry.address.clone(), Some(entry))));
+    Ok(())
+}
+
+fn expand(input: &str, names: &mut Names) -> Result<()> {
     if input == "-" || Path::new(input).exists() || !input.contains(['*', '?', '[']) {
-        names.push(input.to_owned());
+        names.insert(input.to_owned(), None);
         return Ok(());
     }
     let paths = glob::glob(input).map_err(|error| Error::input(input, format!("not a pattern: {error}")))?;
-    let before = names.len();
+    let mut found = false;
     for path in paths {
         let path = path.map_err(|error| Error::input(input, format!("cannot look into {}: {}", error.path().display(), error.error())))?;
         if !path.is_dir() {
             let name = path.to_str().ok_or_else(|| Error::input(&path.to_string_lossy(), "its name is not UTF-8; rename it"))?;
-            names.push(name.to_owned());
+            names.insert(name.to_owned(), None);
+            found = true;
         }
     }
-    if names.len() == before {
+    if !found {
         return Err(Error::input(input, "no file matches this pattern"));
     }
     Ok(())
 }
 
-fn source(name: String, text_column: Option<&str>) -> Result<Source> {
+fn source(name: String, entry: Option<Entry>, text_column: Option<&str>) -> Result<Source> {
     if name == "-" {
         let format = if text_column.is_some() { Format::Jsonl } else { Format::Text };
-        return Ok(Source { name, format, compression: Compression::Plain, bytes: None });
+        return Ok(Source { name, format, compression: Compression::Plain, bytes: None, modified: None });
+    }
+    if let Some(Entry { bytes, modified, .. }) = entry {
+        let (format, compression) = kind(&name)?;
+        return Ok(Source { name, format, compression, bytes: Some(bytes), modified });
     }
     let metadata = std::fs::metadata(&name).map_err(|error| Error::input(&name, unreadable(&error)))?;
     if metadata.is_dir() {
         return Err(Error::input(&name, format!("a folder; name its files, for instance {}/*.txt", name.trim_end_matches('/'))));
     }
-    let file_name = name.rsplit('/').next().unwrap_or(&name).to_ascii_lowercase();
+    let (format, compression) = kind(&name)?;
+    let bytes = metadata.is_file().then_some(metadata.len());
+    Ok(Source { name, format, compression, bytes, modified: metadata.modified().ok() })
+}
+
+/// Format and packing, by the ending.
+fn kind(name: &str) -> Result<(Format, Compression)> {
+    let file_name = file_name(name);
     let (stem, compression) = match file_name.rsplit_once('.') {
         Some((stem, "gz")) => (stem, Compression::Gzip),
         Some((stem, "zst")) => (stem, Compression::Zstd),
@@ -104,11 +137,21 @@ fn source(name: String, text_column: Option<&str>) -> Result<Source> {
         Some((_, "parquet")) => Format::Parquet,
         Some((_, ending)) => {
             let problem = format!("unknown ending .{ending}; .txt, .jsonl and .parquet are read, each also .gz or .zst");
-            return Err(Error::input(&name, problem));
+            return Err(Error::input(name, problem));
         }
     };
-    let bytes = metadata.is_file().then_some(metadata.len());
-    Ok(Source { name, format, compression, bytes })
+    Ok((format, compression))
+}
+
+/// The last part of a path or of an address, in lower case.
+fn file_name(name: &str) -> String {
+    let path = if name.starts_with("http") && is_address(name) { name.split(['?', '#']).next().unwrap_or(name) } else { name };
+    path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase()
+}
+
+/// A store's error as ours.
+pub(super) fn distant(error: layerscope_remote::Error, cancel: &AtomicBool) -> Error {
+    if cancel.load(Ordering::Relaxed) { Error::Interrupted } else { Error::input(&error.address, error.problem) }
 }
 
 /// The system's reason, in words a user knows.
@@ -122,12 +165,18 @@ pub(super) fn unreadable(error: &std::io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use layerscope_remote::Options;
+
     use super::*;
+
+    fn list(inputs: &[String], text_column: Option<&str>) -> Result<Vec<Source>> {
+        sources(inputs, text_column, &Remote::new(Options::from_env()), &AtomicBool::new(false))
+    }
 
     fn kind_of(folder: &Path, name: &str) -> Result<(Format, Compression)> {
         let path = folder.join(name);
         std::fs::write(&path, "x").unwrap();
-        let list = sources(&[path.to_str().unwrap().to_owned()], None)?;
+        let list = list(&[path.to_str().unwrap().to_owned()], None)?;
         Ok((list[0].format, list[0].compression))
     }
 
@@ -154,7 +203,7 @@ mod tests {
 
     #[test]
     fn standard_input_is_text_unless_a_column_is_named() {
-        let list = |column| sources(&["-".to_owned(), "-".to_owned()], column).unwrap();
+        let list = |column| list(&["-".to_owned(), "-".to_owned()], column).unwrap();
         assert_eq!(list(None).len(), 1);
         assert_eq!(list(None)[0].format, Format::Text);
         assert_eq!(list(Some("text"))[0].format, Format::Jsonl);

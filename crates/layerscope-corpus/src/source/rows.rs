@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use layerscope_remote::is_address;
 use parquet::basic::Type as Physical;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
@@ -61,7 +62,7 @@ impl RowProgress {
 
 impl<'a> RowRecords<'a> {
     pub fn open(source: &'a Source, columns: &'a Columns, scratch: &Path, watch: Watch<'a>) -> Result<Self> {
-        let plain = source.compression == Compression::Plain;
+        let plain = source.compression == Compression::Plain && !is_address(&source.name);
         let raw = if plain {
             File::open(&source.name).map_err(|error| Error::input(&source.name, unreadable(&error)))?
         } else {
@@ -166,7 +167,7 @@ fn guarded<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(damaged)
 }
 
-/// Unpacks a packed Parquet file, which cannot be read from front to back, into a file that vanishes when closed.
+/// Copies a packed or distant Parquet file, which cannot be read from front to back, into a file that vanishes when closed.
 fn unpack(source: &Source, scratch: &Path, watch: Watch) -> Result<File> {
     let path = scratch.join(format!(".layerscope-unpacked-{}", std::process::id()));
     let failed = |error| Error::io(&path, error);
@@ -177,6 +178,7 @@ fn unpack(source: &Source, scratch: &Path, watch: Watch) -> Result<File> {
         let piece = match reader.fill_buf() {
             Ok(piece) => piece,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) if watch.cancel.load(Ordering::Relaxed) => return Err(Error::Interrupted),
             Err(error) => return Err(Error::input(&source.name, stream::failure(source, &error, "in the middle"))),
         };
         let count = piece.len();

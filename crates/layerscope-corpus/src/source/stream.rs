@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::list::unreadable;
+use layerscope_remote::is_address;
+
+use super::list::{distant, unreadable};
 use super::{Compression, Source, Watch};
 use crate::error::{Error, Result};
 
@@ -17,10 +19,10 @@ const BUFFER: usize = 128 * 1024;
 
 /// Opens an input and unpacks it on the way.
 pub(super) fn open<'a>(source: &Source, watch: Watch<'a>) -> Result<Box<dyn BufRead + 'a>> {
-    let raw: Box<dyn Read + 'a> = if source.name == "-" {
-        Box::new(StandardInput::start(watch.cancel))
-    } else {
-        Box::new(File::open(&source.name).map_err(|error| Error::input(&source.name, unreadable(&error)))?)
+    let raw: Box<dyn Read + 'a> = match source.name.as_str() {
+        "-" => Box::new(StandardInput::start(watch.cancel)),
+        name if is_address(name) => Box::new(watch.remote.open(name, watch.cancel).map_err(|error| distant(error, watch.cancel))?),
+        name => Box::new(File::open(name).map_err(|error| Error::input(name, unreadable(&error)))?),
     };
     let counted = BufReader::with_capacity(BUFFER, Counted { inner: raw, bytes: Arc::clone(watch.bytes) });
     Ok(match source.compression {
@@ -44,7 +46,7 @@ pub(super) fn failure(source: &Source, error: &io::Error, place: &str) -> String
     };
     match error.kind() {
         io::ErrorKind::UnexpectedEof => format!("the {packing} data is cut short {place}; write or fetch the file again"),
-        io::ErrorKind::PermissionDenied => format!("cannot be read {place}: {error}"),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ConnectionAborted => format!("cannot be read {place}: {error}"),
         _ => format!("the {packing} data is damaged {place} ({error}); write or fetch the file again"),
     }
 }

@@ -5,8 +5,9 @@ use layerscope_compute::cpu::Isa;
 use super::information::adjusted_mutual_information;
 use super::parallel::in_order;
 use super::table::{Estimate, Rows};
-use crate::products::{Panels, product, product_place};
+use crate::products::{PANEL, Panels, product, product_place};
 use crate::sketch::{HashSample, sample_hash};
+use crate::vectors::square_distance;
 
 /// Rounds of k-means at most.
 const ROUNDS: usize = 100;
@@ -47,10 +48,6 @@ impl Points {
 
     fn point(&self, at: usize) -> &[f64] {
         &self.values[at * self.dim..][..self.dim]
-    }
-
-    fn square_distance(&self, a: &[f64], b: &[f64]) -> f64 {
-        a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
     }
 }
 
@@ -126,9 +123,9 @@ impl Clusters {
 
     /// (V_W, V): mean squared distance to the cluster's mean, and to the mean of all points.
     pub fn variances(&self, points: &Points) -> (f64, f64) {
-        let n = points.len() as f64;
+        let (n, isa) = (points.len() as f64, Isa::detect());
         let center = |own: u32| &self.centers[own as usize * points.dim..][..points.dim];
-        let within: f64 = self.of.iter().enumerate().map(|(at, &own)| points.square_distance(points.point(at), center(own))).sum();
+        let within: f64 = self.of.iter().enumerate().map(|(at, &own)| square_distance(isa, points.point(at), center(own))).sum();
         (within / n, points.squares.iter().sum::<f64>() / n)
     }
 
@@ -141,7 +138,7 @@ impl Clusters {
 
 /// k centres: the first by chance, then each point with a chance proportional to its squared distance from the nearest so far.
 fn seeds(points: &Points, k: usize) -> Option<Vec<f64>> {
-    let n = points.len();
+    let (n, isa) = (points.len(), Isa::detect());
     let chance = |draw: usize| (sample_hash(SEED, draw as u64, k as u32) >> 11) as f64 / (1u64 << 53) as f64;
     if k == 0 || n < k {
         return None;
@@ -151,7 +148,7 @@ fn seeds(points: &Points, k: usize) -> Option<Vec<f64>> {
     while chosen.len() < k {
         let last = points.point(chosen[chosen.len() - 1]);
         for (at, apart) in apart.iter_mut().enumerate() {
-            *apart = apart.min(points.square_distance(points.point(at), last));
+            *apart = apart.min(square_distance(isa, points.point(at), last));
         }
         let total: f64 = apart.iter().sum();
         let target = chance(chosen.len()) * total;
@@ -169,7 +166,7 @@ fn seeds(points: &Points, k: usize) -> Option<Vec<f64>> {
 ///
 /// 0 for a point alone in its cluster; None with fewer than 2 clusters in use or as many as points.
 pub fn silhouettes(points: &Points, clusterings: &[&Clusters], threads: usize) -> Vec<Option<f64>> {
-    let (n, dim) = (points.len(), points.dim);
+    let (n, dim, isa) = (points.len(), points.dim, Isa::detect());
     let chunks: Vec<Panels> = points
         .values
         .chunks(CHUNK * dim)
@@ -187,15 +184,17 @@ pub fn silhouettes(points: &Points, clusterings: &[&Clusters], threads: usize) -
         let mut products = Vec::new();
         let mut distances = vec![0.0; CHUNK];
         for (other, panels) in chunks.iter().enumerate() {
-            product(Isa::detect(), &chunks[chunk], panels, &mut products);
+            product(isa, &chunks[chunk], panels, &mut products);
             let columns = panels.width();
             for row in 0..rows {
-                for column in 0..columns {
+                // Blocks of a product hold a row of each panel in one piece.
+                let row_of_blocks = (0..columns).step_by(PANEL).flat_map(|first| &products[product_place(row, first, columns)..][..PANEL]);
+                for (column, product) in row_of_blocks.take(columns).enumerate() {
                     let (a, b) = (first + row, other * CHUNK + column);
                     let sum = points.squares[a] + points.squares[b];
-                    let square = sum - 2.0 * products[product_place(row, column, columns)];
+                    let square = sum - 2.0 * product;
                     // What is left of nearly equal points is rounding: measure those directly.
-                    let square = if square > 1e-6 * sum { square } else { points.square_distance(points.point(a), points.point(b)) };
+                    let square = if square > 1e-6 * sum { square } else { square_distance(isa, points.point(a), points.point(b)) };
                     distances[column] = square.sqrt();
                 }
                 for (clusters, sums) in clusterings.iter().zip(&mut sums) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// (MI - E[MI]) / ((H(a) + H(b)) / 2 - E[MI]), the expectation over permutations (Vinh, Epps & Bailey 2010).
+/// (MI - E) / ((H(a) + H(b)) / 2 - E), E the expectation of MI over permutations (Vinh, Epps & Bailey 2010).
 ///
 /// None if that is 0 / 0: both partitions are one part, or all parts of both are single.
 pub fn adjusted_mutual_information(a: &[u32], b: &[u32]) -> Option<f64> {

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use super::confidence::BlockErrors;
+use super::measures::{Family, Measure};
 use super::selection::Selection;
 use super::spectrum::Spectrum;
-use super::table::{Family, LayerRow, Rows};
+use super::table::{LayerRow, Rows};
 use super::tokens::{TokenRow, token_rows};
 use super::{batches, cluster, dimension, layers, partition, spectrum};
 use crate::error::Result;
@@ -117,7 +118,7 @@ impl LensTables {
             let typical = covariance.typical();
             spectrum::rows(typical, Spectrum::of_covariance(typical).as_ref(), &mut rows);
         } else {
-            let spectrum = |row: &&LayerRow| super::Measure::named(row.measure).is_some_and(|measure| measure.family == Family::Spectrum);
+            let spectrum = |row: &&LayerRow| Measure::named(row.measure).is_some_and(|measure| measure.family == Family::Spectrum);
             rows.rows = self.layers.iter().filter(spectrum).map(|row| LayerRow { selection: Selection::Typical, ..row.clone() }).collect();
         }
         self.layers.extend(rows.rows);

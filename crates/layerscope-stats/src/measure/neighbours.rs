@@ -4,11 +4,11 @@
 
 use std::sync::Mutex;
 
-use layerscope_compute::cpu::{Epilogue, Isa, Panels, Part, Rows, multiply};
+use layerscope_compute::cpu::{Epilogue, Floats, Isa, Panels, Part, Rows, multiply};
 use layerscope_compute::for_each_isa;
 
 use super::parallel::{in_order, in_order_with};
-use crate::kernels::{LANES, fold};
+use crate::vectors::square_distance_f32;
 
 /// Rows of a block: the products of two blocks, 1 MiB, stay in the second-level cache.
 const BLOCK: usize = 512;
@@ -29,10 +29,10 @@ pub(super) fn without_duplicates(states: &[f32], dim: usize) -> Vec<u32> {
 /// Distances from each of `rows` to its `k` nearest others, ascending, row by row; `k` must be less than their number.
 pub(super) fn nearest(states: &[f32], dim: usize, rows: &[u32], k: usize, threads: usize) -> Vec<f64> {
     assert!(k < rows.len(), "{k} neighbours among {} points", rows.len());
-    let blocks = blocks_of(states, dim, rows, k);
+    let blocks = blocks_of(states, dim, rows, k, threads);
     let pairs: Vec<(usize, usize)> = (0..blocks.len()).flat_map(|j| (0..=j).map(move |i| (i, j))).collect();
     let isa = Isa::detect();
-    let memory = || (vec![0.0f32; BLOCK * BLOCK], Vec::new());
+    let memory = || (vec![0.0f32; BLOCK * BLOCK], Floats::default());
     in_order_with(threads, pairs.len(), memory, |(products, packed), at| {
         let (i, j) = pairs[at];
         let (left, right) = (&blocks[i], &blocks[j]);
@@ -72,18 +72,23 @@ struct Candidates {
 }
 
 /// Centred, scaled so that nothing over- or underflows, and rounded to f32.
-fn blocks_of(states: &[f32], dim: usize, rows: &[u32], k: usize) -> Vec<Block> {
+fn blocks_of(states: &[f32], dim: usize, rows: &[u32], k: usize, threads: usize) -> Vec<Block> {
     let state = |row: u32| &states[row as usize * dim..][..dim];
+    let parts: Vec<&[u32]> = rows.chunks(BLOCK).collect();
     let mut mean = vec![0.0; dim];
     for &row in rows {
-        mean.iter_mut().zip(state(row)).for_each(|(mean, &x)| *mean += f64::from(x) / rows.len() as f64);
+        mean.iter_mut().zip(state(row)).for_each(|(mean, &x)| *mean += f64::from(x));
     }
-    let square = |row: u32| state(row).iter().zip(&mean).map(|(&x, mean)| (f64::from(x) - mean).powi(2)).sum::<f64>();
-    let largest = rows.iter().map(|&row| square(row)).fold(0.0, f64::max).sqrt();
+    mean.iter_mut().for_each(|mean| *mean /= rows.len() as f64);
+    let largest_of = |row: u32| state(row).iter().zip(&mean).fold(0.0f64, |largest, (&x, mean)| largest.max((f64::from(x) - mean).abs()));
+    let largest = in_order(threads, parts.len(), |at| parts[at].iter().map(|&row| largest_of(row)).fold(0.0, f64::max));
+    // No norm exceeds the largest component times sqrt(d).
+    let largest = largest.into_iter().fold(0.0, f64::max) * (dim as f64).sqrt();
     let scale = if largest > 0.0 { 1.0 / largest } else { 1.0 };
     // |fl(a.b) - a.b| <= d u |a||b| <= d u (|a|^2 + |b|^2) / 2 with u = 2^-24; the rest is for rounding states, squares and bounds.
     let rounding = (dim as f64 + 32.0) * 2f64.powi(-24);
-    let block = |(place, rows): (usize, &[u32])| {
+    in_order(threads, parts.len(), |place| {
+        let rows = parts[place];
         let states: Vec<f32> =
             rows.iter().flat_map(|&row| state(row).iter().zip(&mean).map(|(&x, mean)| ((f64::from(x) - mean) * scale) as f32)).collect();
         let squares: Vec<f64> = states.chunks_exact(dim).map(|a| a.iter().map(|&x| f64::from(x).powi(2)).sum()).collect();
@@ -97,8 +102,7 @@ fn blocks_of(states: &[f32], dim: usize, rows: &[u32], k: usize) -> Vec<Block> {
             nearest: Mutex::new(Nearest { candidates: candidates.collect(), limits: vec![f32::INFINITY; rows.len()] }),
             states,
         }
-    };
-    rows.chunks(BLOCK).enumerate().map(block).collect()
+    })
 }
 
 /// Looks for near pairs among the products of two blocks, or of a block with itself.
@@ -191,43 +195,14 @@ impl Block {
         for (place, candidates) in nearest.candidates.iter_mut().enumerate() {
             candidates.prune();
             let own = state(rows[first + place]);
-            let mut exact: Vec<f64> = candidates
-                .near
-                .iter()
-                .map(|&(_, other)| {
-                    let mut square = 0.0;
-                    square_distance(isa, own, state(rows[other as usize]), &mut square);
-                    square
-                })
-                .collect();
+            let distance = |&(_, other): &(f32, u32)| square_distance_f32(isa, own, state(rows[other as usize]));
+            let mut exact: Vec<f64> = candidates.near.iter().map(distance).collect();
             exact.sort_unstable_by(f64::total_cmp);
             distances.extend(exact[..k].iter().map(|square| square.sqrt()));
             candidates.near = Vec::new();
         }
         distances
     }
-}
-
-for_each_isa! {
-    /// ||a - b||^2 in f64.
-    fn square_distance = square_distance_body; (a: &[f32], b: &[f32], square: &mut f64)
-}
-
-#[inline(always)]
-fn square_distance_body(a: &[f32], b: &[f32], square: &mut f64) {
-    let mut lanes = [0.0; LANES];
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    for (x, y) in a.iter().zip(b) {
-        for l in 0..LANES {
-            let apart = f64::from(x[l]) - f64::from(y[l]);
-            lanes[l] += apart * apart;
-        }
-    }
-    for ((lane, &x), &y) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
-        let apart = f64::from(x) - f64::from(y);
-        *lane += apart * apart;
-    }
-    *square = fold(lanes);
 }
 
 #[cfg(test)]

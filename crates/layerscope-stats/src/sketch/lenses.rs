@@ -53,6 +53,16 @@ impl Lenses {
             + part(set.blocks, DocumentBlocks::bytes(dim))
     }
 
+    /// One of the same shape without any states.
+    pub fn emptied(&self) -> Lenses {
+        Lenses {
+            covariance: self.covariance.as_ref().map(|covariance| Covariance::new(covariance.dim(), covariance.massive_threshold())),
+            pairs: self.pairs.as_ref().map(|pairs| Pairs::new(pairs.dims().0, pairs.dims().1)),
+            sequences: self.sequences.as_ref().map(|_| SequenceShape::new()),
+            blocks: self.blocks.as_ref().map(|blocks| DocumentBlocks::new(blocks.blocks()[0].dim())),
+        }
+    }
+
     /// Adds what `space` was [prepared](LensSpace::prepare) with from the same batch at this point: little work, to be done in turn.
     ///
     /// `documents` has the document of every row; only blocks need it.
@@ -154,8 +164,11 @@ impl LensSpace {
         if set.covariance {
             self.covariance.fill(massive, batch, &self.rows);
         }
-        if set.pairs && self.points > 0 {
-            self.pairs.fill(batch, &self.previous, &self.rows)?;
+        if set.pairs {
+            match self.points {
+                0 => self.pairs = Pairs::new(batch.dim(), batch.dim()),
+                _ => self.pairs.fill(batch, &self.previous, &self.rows)?,
+            }
         }
         if set.sequences {
             self.sequences = SequenceShape::new();

@@ -1,14 +1,11 @@
 //! What a sequence of states looks like: its matrix entropy and its curvature.
 
-use layerscope_compute::cpu::Isa;
-use layerscope_compute::for_each_isa;
-
+use super::scatter::center;
 use super::{Sketch, Tensors, mean_of_means};
 use crate::eigen::{eigenvalues, significant};
 use crate::error::Result;
-use crate::kernels::{LANES, fold};
-use crate::products::{Panels, gram, gram_place};
 use crate::rows::BatchRows;
+use crate::vectors::{row_products, square_distance, square_norm, square_sum};
 
 /// States that a sequence must have.
 const MIN_STATES: usize = 3;
@@ -96,7 +93,6 @@ impl Sketch for SequenceShape {
 struct Space {
     mean: Vec<f64>,
     units: Vec<f64>,
-    panels: Panels,
     gram: Vec<f64>,
 }
 
@@ -113,114 +109,66 @@ impl Space {
         }
         // The Gram matrix of rows and that of components have the same non-zero eigenvalues.
         let side = kept.min(dim);
+        self.gram.clear();
+        self.gram.resize(side * side, 0.0);
         if kept <= dim {
-            self.panels.fill_columns(&self.units, dim);
+            row_products(batch.isa(), &self.units, dim, &mut self.gram);
         } else {
-            self.panels.fill_columns(&transposed(&self.units, dim), kept);
+            row_products(batch.isa(), &transposed(&self.units, dim), kept, &mut self.gram);
         }
-        gram(batch.isa(), &self.panels, &mut self.gram);
         let trace = kept as f64; // of unit rows
-        let mut matrix = vec![0.0; side * side];
-        for i in 0..side {
-            for j in i..side {
-                let value = self.gram[gram_place(i, j)] / trace;
-                matrix[i * side + j] = value;
-                matrix[j * side + i] = value;
-            }
-        }
-        let shares = significant(eigenvalues(&matrix, side)?, side);
-        let entropy: f64 = shares.iter().filter(|share| **share > 0.0).map(|share| -share * share.ln()).sum();
+        let shares = significant(eigenvalues(&self.gram, side)?, side);
+        let entropy: f64 = shares.iter().filter(|value| **value > 0.0).map(|value| -value / trace * (value / trace).ln()).sum();
         Some(entropy / (states.min(dim) as f64).ln())
     }
 
     /// Fills `units` with the rows minus their mean, divided by their norms; zero rows are dropped.
     fn centre(&mut self, batch: &BatchRows, rows: &[u32]) {
-        let dim = batch.dim();
         self.mean.clear();
-        self.mean.resize(dim, 0.0);
-        super::scatter::center(batch.isa(), batch.states(), rows, &mut self.mean);
+        self.mean.resize(batch.dim(), 0.0);
+        center(batch.isa(), batch.states(), rows, &mut self.mean);
         let largest = rows.iter().map(|&row| batch.norms()[row as usize]).fold(0.0, f64::max);
         self.units.clear();
         for &row in rows {
             let start = self.units.len();
             self.units.extend(batch.state(row).iter().zip(&self.mean).map(|(&x, mean)| f64::from(x) - mean));
-            let unit = &mut self.units[start..];
-            let mut products = [0.0; 3];
-            inner_products(batch.isa(), unit, unit, &mut products);
-            let norm = products[0].sqrt();
-            if norm > ROUNDING * largest {
-                unit.iter_mut().for_each(|x| *x /= norm);
-            } else {
-                self.units.truncate(start);
-            }
+            self.unite(batch, start, ROUNDING * largest);
         }
     }
 
     /// Mean angle between successive steps (Hosseini & Fedorenko 2023), steps of length zero left out; None with fewer than two steps.
+    ///
+    /// With unit steps a and b the angle is 2 atan2(|a - b|, |a + b|): good to the last digit even where the cosine is near 1 (Kahan).
     fn curvature(&mut self, batch: &BatchRows, rows: &[u32]) -> Option<f64> {
-        let mut steps: Vec<Vec<f64>> = Vec::with_capacity(rows.len());
+        let (dim, isa) = (batch.dim(), batch.isa());
+        self.units.clear();
         for pair in rows.windows(2) {
             let (from, to) = (batch.state(pair[0]), batch.state(pair[1]));
-            if from != to {
-                steps.push(to.iter().zip(from).map(|(&to, &from)| f64::from(to) - f64::from(from)).collect());
-            }
+            let start = self.units.len();
+            self.units.extend(to.iter().zip(from).map(|(&to, &from)| f64::from(to) - f64::from(from)));
+            self.unite(batch, start, 0.0);
         }
-        let mut sum = 0.0;
-        for pair in steps.windows(2) {
-            sum += angle(batch.isa(), &pair[0], &pair[1]);
+        let steps = self.units.len() / dim;
+        let angle = |at: usize| {
+            let (a, b) = (&self.units[at * dim..][..dim], &self.units[(at + 1) * dim..][..dim]);
+            2.0 * square_distance(isa, a, b).sqrt().atan2(square_sum(isa, a, b).sqrt())
+        };
+        (steps >= 2).then(|| (0..steps - 1).map(angle).sum::<f64>() / (steps - 1) as f64)
+    }
+
+    /// Divides the last row by its norm, or drops it if that is not more than `least`.
+    fn unite(&mut self, batch: &BatchRows, start: usize, least: f64) {
+        let row = &mut self.units[start..];
+        let norm = square_norm(batch.isa(), row).sqrt();
+        if norm > least {
+            let inverse = 1.0 / norm;
+            row.iter_mut().for_each(|x| *x *= inverse);
+        } else {
+            self.units.truncate(start);
         }
-        (steps.len() >= 2).then(|| sum / (steps.len() - 1) as f64)
     }
 }
 
 fn transposed(rows: &[f64], dim: usize) -> Vec<f64> {
     (0..dim).flat_map(|i| rows.iter().skip(i).step_by(dim).copied()).collect()
-}
-
-/// The angle between two vectors, 2 atan2(|a/|a| - b/|b||, |a/|a| + b/|b||): good to the last digit even where the cosine is near 1
-/// (Kahan).
-fn angle(isa: Isa, a: &[f64], b: &[f64]) -> f64 {
-    let mut products = [0.0; 3];
-    inner_products(isa, a, b, &mut products);
-    let (left, right) = (1.0 / products[0].sqrt(), 1.0 / products[1].sqrt());
-    let (mut apart, mut together) = (0.0, 0.0);
-    difference_norms(isa, a, b, left, right, &mut apart, &mut together);
-    2.0 * apart.sqrt().atan2(together.sqrt())
-}
-
-for_each_isa! {
-    /// ||a||^2, ||b||^2 and a . b.
-    fn inner_products = inner_products_body; (a: &[f64], b: &[f64], products: &mut [f64; 3])
-}
-
-#[inline(always)]
-fn inner_products_body(a: &[f64], b: &[f64], products: &mut [f64; 3]) {
-    *products = [lane_sum(a, b, |x, _| x * x), lane_sum(a, b, |_, y| y * y), lane_sum(a, b, |x, y| x * y)];
-}
-
-for_each_isa! {
-    /// ||left a - right b||^2 and ||left a + right b||^2.
-    fn difference_norms = difference_norms_body; (a: &[f64], b: &[f64], left: f64, right: f64, apart: &mut f64, together: &mut f64)
-}
-
-#[inline(always)]
-fn difference_norms_body(a: &[f64], b: &[f64], left: f64, right: f64, apart: &mut f64, together: &mut f64) {
-    *apart = lane_sum(a, b, |x, y| (left * x - right * y) * (left * x - right * y));
-    *together = lane_sum(a, b, |x, y| (left * x + right * y) * (left * x + right * y));
-}
-
-/// Sum over components in sixteen fixed lanes.
-#[inline(always)]
-fn lane_sum(a: &[f64], b: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
-    let mut lanes = [0.0; LANES];
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    for (x, y) in a.iter().zip(b) {
-        for l in 0..LANES {
-            lanes[l] += term(x[l], y[l]);
-        }
-    }
-    for ((lane, x), y) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
-        *lane += term(*x, *y);
-    }
-    fold(lanes)
 }

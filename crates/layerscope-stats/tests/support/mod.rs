@@ -4,6 +4,7 @@
 pub mod eigen;
 pub mod lenses;
 pub mod naive;
+pub mod network;
 pub mod spectrum;
 
 use layerscope_stats::sketch::{PointSketch, Sketch, sample_hash};
@@ -159,6 +160,10 @@ pub fn all_kinds() -> Vec<Data> {
         }),
         base(7).map("all zero", |_, _, x| x.fill(0.0)),
         base(8).map("huge", |_, _, x| x.iter_mut().for_each(|x| *x *= 5e18)),
+        base(14).map("limits of f32", |row, _, x| {
+            let (scale, limit) = if row % 3 == 0 { (2e38, f32::MAX) } else { (1e-38, 1.0) };
+            x.iter_mut().for_each(|x| *x = (f64::from(*x) * scale).clamp(-f64::from(limit), f64::from(limit)) as f32);
+        }),
         base(9).map("tiny", |_, _, x| x.iter_mut().for_each(|x| *x *= 1e-30)),
         base(10).map("rotary embedding: V = 0", |_, id, x| {
             let mut own = Random::new(u64::from(id));

@@ -3,15 +3,20 @@
 mod download;
 mod inspect;
 mod measure;
+mod measures;
 mod merge;
 mod models;
+mod panics;
 mod progress;
 mod show;
+mod weights;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use layerscope_report::Table;
+use layerscope_report::export::{self, Format};
 
 use crate::demo;
 use crate::error::{Error, Result};
@@ -43,6 +48,14 @@ enum Command {
     Show(show::Arguments),
     /// Architecture of a checkpoint, tensors read and ignored, memory needed and measured speed
     Inspect(inspect::Arguments),
+    /// Embedding matrices and norms of a checkpoint; needs no corpus
+    Weights(weights::Arguments),
+    /// The table of measures: name, formula, variants, source
+    Measures {
+        /// md, csv, json, jsonl or latex
+        #[arg(long, value_name = "F", default_value = "md")]
+        format: String,
+    },
     /// The table of supported families
     Models,
 }
@@ -50,19 +63,22 @@ enum Command {
 /// Runs the program on the process's arguments.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let outcome = match arguments.command {
+    let (command, verbose) = (arguments.command, arguments.verbose);
+    let outcome = panics::caught(|| match command {
         Command::Demo { threads } => demo::run(thread_count(threads)).and_then(|demo| print(&demo.to_string())),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Weights(arguments) => weights::run(&arguments),
+        Command::Measures { format } => format.parse().map_err(Error::from).and_then(|format| write_table(&measures::table()?, format)),
         Command::Models => print(&models::table()),
-    };
+    });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("layerscope: {error}");
-            if arguments.verbose {
+            if verbose {
                 let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
                 causes.for_each(|cause| eprintln!("  because: {cause}"));
             }
@@ -74,6 +90,14 @@ pub fn main() -> ExitCode {
 /// The number of workers asked for, or one per processor.
 fn thread_count(asked: Option<u16>) -> usize {
     asked.map_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get()), usize::from)
+}
+
+/// Writes a table to standard output; a reader that went away is no error.
+fn write_table(table: &Table, format: Format) -> Result<()> {
+    match export::write(table, format, &mut std::io::stdout().lock()) {
+        Err(layerscope_report::Error::Write(source)) if source.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
 }
 
 /// Writes a result to standard output; a reader that went away (`| head`) is no error.

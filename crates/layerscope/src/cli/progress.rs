@@ -47,6 +47,9 @@ impl Display {
             Event::Warning(text) => self.say("warning", &text),
             Event::Stopping => self.say("note", "stopping: finishing the batches under way and saving; once more to stop at once"),
             Event::Finished(_) => self.end(),
+            Event::Tables { done, of } => self.step("computing tables", Some(done as f64 / of as f64), |_| {
+                (format!("{done} of {of} points"), json!({ "done": done, "points": of }))
+            }),
             Event::Reading(progress) => {
                 let fraction = progress.total_bytes.map(|total| progress.bytes as f64 / total.max(1) as f64);
                 self.step("reading", fraction, |rate| {

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use layerscope_report::export::{self, Format};
+use layerscope_report::export::Format;
 use layerscope_report::{Run, Table};
 
-use super::print;
+use super::{print, write_table};
 use crate::error::{Error, Result};
 use crate::finish::StoredRun;
 use crate::plan::parse_frequency;
@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     /// The folder of a finished run
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// layers, groups, components or identities; an overview without it
+    /// layers, groups, components, spectra, tokens, norms or identities; an overview without it
     #[arg(long, value_name = "T")]
     table: Option<String>,
     /// md, csv, json, jsonl or latex
@@ -40,10 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         Some(frequency) => with_frequency(&arguments.folder, frequency, name)?,
         None => stored(&arguments.folder, name)?,
     };
-    match export::write(&table, format, &mut std::io::stdout().lock()) {
-        Err(layerscope_report::Error::Write(source)) if source.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
-    }
+    write_table(&table, format)
 }
 
 /// A table as the run wrote it.
@@ -54,9 +51,13 @@ fn stored(folder: &Path, name: &str) -> Result<Table> {
         "layers" => Ok(run.layers),
         "groups" => run.groups.ok_or_else(absent),
         "components" => run.components.ok_or_else(absent),
+        "spectra" => run.spectra.ok_or_else(absent),
+        "tokens" => run.tokens.ok_or_else(absent),
         "norms" => run.norms.ok_or_else(absent),
-        "identities" => Ok(StoredRun::open(folder)?.tables_of_run()?.identities),
-        _ => Err(Error::Usage(format!("--table `{name}` is unknown; give layers, groups, components or identities"))),
+        "identities" => Ok(StoredRun::open(folder)?.norm_tables()?.identities),
+        _ => {
+            Err(Error::Usage(format!("--table `{name}` is unknown; give layers, groups, components, spectra, tokens, norms or identities")))
+        }
     }
 }
 
@@ -67,7 +68,7 @@ fn with_frequency(folder: &Path, frequency: &str, name: &str) -> Result<Table> {
         return Err(Error::Usage(format!("--frequency has no meaning for a run grouped by {}", run.facts.grouping)));
     }
     run.facts.frequency = Some(parse_frequency(frequency)?);
-    let tables = run.tables_of_run()?;
+    let tables = run.norm_tables()?;
     match name {
         "layers" => Ok(tables.layers),
         "identities" => Ok(tables.identities),

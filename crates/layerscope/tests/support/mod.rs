@@ -1,6 +1,8 @@
 //! Running the program on folders made for the occasion.
 #![allow(dead_code)] // every test file uses a part of it
 
+pub mod measure;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

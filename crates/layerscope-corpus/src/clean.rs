@@ -1,0 +1,36 @@
+//! Running text out of mark-up.
+
+mod line;
+mod scan;
+mod tags;
+
+use std::str::FromStr;
+
+/// What to strip from the text before it is cut into documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clean {
+    /// Wikipedia's mark-up: templates, tables, references, media, categories, links to other languages, formulas, code and tags go;
+    /// labels of links, headings with text below them, and the text of lists stay. Entities become characters, white space single
+    /// spaces, paragraphs lines. Text files that are dumps in XML are read page by page: a page is a record.
+    Wiki,
+}
+
+impl Clean {
+    /// The text without its mark-up; empty where nothing else was there.
+    pub fn apply(self, text: &str) -> String {
+        match self {
+            Clean::Wiki => line::tidy(&scan::strip(text)),
+        }
+    }
+}
+
+impl FromStr for Clean {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "wiki" => Ok(Clean::Wiki),
+            _ => Err(format!("--clean {text} is not known; give wiki")),
+        }
+    }
+}

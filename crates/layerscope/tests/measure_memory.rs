@@ -1,0 +1,56 @@
+//! Memory is known before the model runs, is used to the announced degree, and does not grow with the corpus.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use support::empty_folder;
+use support::measure::{corpus, manifest, measured, sentences, wide_model};
+
+/// The printed estimate and the peak, in bytes.
+fn run(model: &Path, text: &Path, out: &Path, flags: &str) -> (f64, f64) {
+    let outcome = measured(model, text, out, flags);
+    let line = outcome.stderr.lines().find(|line| line.contains("memory estimate")).unwrap_or_else(|| panic!("{}", outcome.stderr));
+    let mut words = line.split("memory estimate ").nth(1).expect("an estimate").split(' ');
+    let number: f64 = words.next().expect("a number").parse().expect("a number");
+    assert_eq!(words.next(), Some("MiB"), "{line}");
+    // Printed to a tenth.
+    let peak = manifest(out)["peak_memory_bytes"].as_f64().expect("a peak");
+    ((number + 0.05) * 1048576.0, peak)
+}
+
+fn model() -> PathBuf {
+    wide_model("memory-model", 8, 256, 0.05)
+}
+
+#[test]
+fn the_estimate_is_never_exceeded_and_at_most_15_percent_too_high() {
+    let folder = empty_folder("memory-estimate");
+    let text = corpus("memory-text", &sentences(2000, 41));
+    let model = model();
+    for (name, flags) in [
+        ("one", "--threads 1 --measures norm,cosine"),
+        ("two", "--threads 2 --batch-tokens 512 --measures norm,cosine"),
+        ("sequences", "--threads 1 --group sequence --sample-states 5000 --measures norm,cosine"),
+    ] {
+        let (estimate, peak) = run(&model, &text, &folder.join(name), flags);
+        println!("{name}: estimate {:.1} MiB, peak {:.1} MiB, {:.1} %", estimate / 1048576.0, peak / 1048576.0, 100.0 * peak / estimate);
+        assert!(peak <= estimate, "{name}: {peak} of {estimate}");
+        assert!(peak >= 0.85 * estimate, "{name}: {peak} of {estimate}");
+    }
+}
+
+#[test]
+fn twice_the_text_takes_no_more_memory() {
+    let folder = empty_folder("memory-flat");
+    let lines = sentences(4000, 42);
+    let model = wide_model("memory-flat-model", 2, 64, 0.05);
+    let flags = "--threads 1 --sample-states 2000 --token-states 50 --measures norm,cosine";
+    let peak = |count: usize| {
+        let text = corpus(&format!("memory-flat-{count}"), &lines[..count]);
+        run(&model, &text, &folder.join(count.to_string()), flags).1
+    };
+    let (once, twice) = (peak(2000), peak(4000));
+    println!("{:.2} MiB, twice the text {:.2} MiB", once / 1048576.0, twice / 1048576.0);
+    assert!(twice <= once + 1048576.0, "{once} grows to {twice}");
+}

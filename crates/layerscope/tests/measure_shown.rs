@@ -1,0 +1,145 @@
+//! What a user sees: presets, hints, progress, results, and the tables in every format.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::measure::{command, corpus, manifest, measured, model, run, sentences};
+use support::{Outcome, empty_folder, layerscope, layerscope_with};
+
+fn case(name: &str) -> (PathBuf, PathBuf, PathBuf) {
+    (model("bert/base", &format!("{name}-model")), corpus(&format!("{name}-text"), &sentences(200, 61)), empty_folder(name))
+}
+
+fn show(folder: &Path, flags: &str) -> Outcome {
+    let mut words = vec!["show", folder.to_str().expect("UTF-8")];
+    words.extend(flags.split_whitespace());
+    let outcome = layerscope(&words);
+    assert_eq!(outcome.status, 0, "{flags}: {}", outcome.stderr);
+    outcome
+}
+
+#[test]
+fn presets_say_what_they_set_and_flags_go_over_them() {
+    let (model, text, folder) = case("presets");
+    let outcome = measured(&model, &text, &folder.join("paper"), "--preset paper --sample 1.0");
+    let line = outcome.stderr.lines().next().expect("a line");
+    assert_eq!(line, "layerscope: preset paper: --group surface --lowercase true --max-words 63 --specials include --wrap bos-eos");
+    let settings = manifest(&folder.join("paper"))["settings"].clone();
+    let setting = |name: &str| {
+        (settings[name]["value"].as_str().unwrap_or("none").to_owned(), settings[name]["from"].as_str().expect("who").to_owned())
+    };
+    assert_eq!(setting("group"), ("surface".into(), "preset paper".into()));
+    assert_eq!(setting("sample"), ("1.0".into(), "flag".into()));
+    assert_eq!(setting("massive"), ("10".into(), "default".into()));
+    assert_eq!(manifest(&folder.join("paper"))["grouping"], "surface");
+    // The preset is nothing but its flags.
+    let same = "--group surface --lowercase --max-words 63 --specials include --wrap bos-eos";
+    measured(&model, &text, &folder.join("flags"), same);
+    assert_eq!(support::measure::differing(&folder.join("paper"), &folder.join("flags")).filter(|name| name.ends_with("parquet")), None);
+
+    let outcome = measured(&model, &text, &folder.join("ethayarajh"), "--preset ethayarajh");
+    let line = outcome.stderr.lines().next().expect("a line");
+    assert!(line.starts_with("layerscope: preset ethayarajh: --dedup true --frequency 5:100000"), "{line}");
+    assert_eq!(manifest(&folder.join("ethayarajh"))["frequency"], serde_json::json!({ "minimum": 5, "maximum": 100_000 }));
+    let outcome = run(&command(&model, &text, &folder.join("unknown"), "--preset papers"));
+    assert_eq!(outcome.status, 2);
+    assert!(outcome.stderr.contains("--preset `papers` is unknown"), "{}", outcome.stderr);
+}
+
+#[test]
+fn schedulers_are_hinted_at_and_obeyed_when_asked() {
+    let (model, text, folder) = case("schedulers");
+    let measure = |out: &str, flags: &str, variables: &[(&str, &str)]| {
+        let words = command(&model, &text, &folder.join(out), flags);
+        layerscope_with(&words.iter().map(String::as_str).collect::<Vec<_>>(), variables)
+    };
+    let slurm = [("SLURM_ARRAY_TASK_ID", "1"), ("SLURM_ARRAY_TASK_COUNT", "3")];
+    let outcome = measure("hint", "", &slurm);
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("SLURM_ARRAY_TASK_ID is set but ignored: give --shard auto"), "{}", outcome.stderr);
+    assert_eq!(manifest(&folder.join("hint"))["shard"], serde_json::json!({ "index": 0, "count": 1 }));
+    let outcome = measure("auto", "--shard auto", &slurm);
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("ignored"));
+    assert_eq!(manifest(&folder.join("auto"))["shard"], serde_json::json!({ "index": 1, "count": 3 }));
+    assert_eq!(measure("given", "--shard auto/4", &[("JOB_COMPLETION_INDEX", "3")]).status, 0);
+    assert_eq!(manifest(&folder.join("given"))["shard"], serde_json::json!({ "index": 3, "count": 4 }));
+    assert_eq!(measure("none", "--shard auto", &[]).status, 2);
+}
+
+#[test]
+fn quiet_json_and_lines() {
+    let (model, text, folder) = case("shown");
+    let outcome = measured(&model, &text, &folder.join("lines"), "");
+    assert!(outcome.stderr.lines().all(|line| line.starts_with("layerscope: ")), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("memory estimate") && !outcome.stderr.contains('\r'), "no bar without a terminal: {}", outcome.stderr);
+    assert!(outcome.stdout.lines().all(|line| line.chars().count() <= 80), "{}", outcome.stdout);
+    for heading in ["layer", "M/Q", "V_W/Q", "V_B/Q", "C.V.", "slope", "R^2", "200 documents"] {
+        assert!(outcome.stdout.contains(heading), "{heading}: {}", outcome.stdout);
+    }
+    let quiet = measured(&model, &text, &folder.join("quiet"), "--quiet");
+    assert_eq!((quiet.stderr.as_str(), &quiet.stdout), ("", &outcome.stdout));
+
+    let json = measured(&model, &text, &folder.join("json"), "--json --preset ethayarajh");
+    assert_eq!(json.stderr, "");
+    let events: Vec<Value> = json.stdout.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
+    assert_eq!(events[0]["event"], "note");
+    assert!(events[0]["text"].as_str().expect("text").starts_with("preset ethayarajh"));
+    let result = events.last().expect("a result");
+    assert_eq!(result["event"], "result");
+    assert_eq!(result["manifest"], manifest(&folder.join("json")));
+}
+
+#[test]
+fn every_table_in_every_format() {
+    let (model, text, folder) = case("formats");
+    let out = folder.join("run");
+    measured(&model, &text, &out, "--quiet --frequency 5:60");
+    assert_eq!(show(&out, "").stdout, measured(&model, &text, &out, "--quiet --frequency 5:60").stdout, "show is what measure said");
+    for (name, heading) in [
+        ("layers", "model,revision,layer,point,selection,measure,variant,value,se,n,step"),
+        ("groups", "layer,point,group_id,group,raw,subwords,n,q,m,v,self_similarity,mean_norm"),
+        ("components", "layer,point,component,mean,variance,second_moment,variance_within,variance_between,cosine_contribution"),
+        ("identities", "layer,point,selection,identity,residual,n"),
+    ] {
+        let csv = show(&out, &format!("--table {name} --format csv")).stdout;
+        let mut lines = csv.lines();
+        assert!(lines.next().expect("a heading").starts_with(heading), "{name}: columns are stable, new ones go last");
+        let rows = lines.count();
+        let json: Value = serde_json::from_str(&show(&out, &format!("--table {name} --format json")).stdout).expect("JSON");
+        let lines = show(&out, &format!("--table {name} --format jsonl")).stdout;
+        let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!((json.as_array().expect("a list"), objects.len()), (&objects, rows), "{name}");
+        let markdown = show(&out, &format!("--table {name}")).stdout;
+        assert_eq!(markdown.lines().filter(|line| line.starts_with('|')).count(), rows + 2, "{name}");
+        let latex = show(&out, &format!("--table {name} --format latex")).stdout;
+        assert!(latex.contains("\\begin{tabular}") && latex.contains("\\end{tabular}"), "{name}");
+    }
+    for (flags, status) in [("--table nonsense", 2), ("--format nonsense", 2), ("--frequency 9", 2), ("--table groups --frequency 1:9", 2)]
+    {
+        let mut words = vec!["show", out.to_str().expect("UTF-8")];
+        words.extend(flags.split_whitespace());
+        let outcome = layerscope(&words);
+        assert_eq!((outcome.status, outcome.stderr.lines().count()), (status, 1), "{flags}: {}", outcome.stderr);
+    }
+    let nowhere = layerscope(&["show", folder.join("nowhere").to_str().expect("UTF-8")]);
+    assert_ne!(nowhere.status, 0);
+    assert!(nowhere.stderr.contains("no finished run here") && nowhere.stderr.lines().count() == 1, "{}", nowhere.stderr);
+}
+
+#[test]
+fn another_frequency_is_that_of_another_run() {
+    let (model, text, folder) = case("frequencies");
+    let (one, other) = (folder.join("one"), folder.join("other"));
+    measured(&model, &text, &one, "--quiet --frequency 5:60 --tokens none");
+    measured(&model, &text, &other, "--quiet --frequency 12:1000 --tokens none");
+    for name in ["layers", "identities"] {
+        let recomputed = show(&one, &format!("--table {name} --format csv --frequency 12:1000")).stdout;
+        assert_eq!(recomputed, show(&other, &format!("--table {name} --format csv")).stdout, "{name}");
+        assert_ne!(recomputed, show(&one, &format!("--table {name} --format csv")).stdout, "{name}");
+    }
+    let summary = show(&one, "--frequency 12:1000").stdout;
+    assert!(show(&other, "").stdout.ends_with(&summary), "{summary}");
+}
