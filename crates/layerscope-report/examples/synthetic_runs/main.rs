@@ -1,0 +1,61 @@
+//! Writes invented runs, and the pages of them, for tests of the page: `synthetic_runs FOLDER`.
+//!
+//! The numbers are smooth curves with noise from a fixed generator, the same on every machine; what derives from groups (means,
+//! regressions, C.V.) is computed from them. `FOLDER/NAME.html` is the page of `FOLDER/NAME-*`; beside every run's tables lie
+//! the same as CSV, so that a test can read them without Parquet.
+
+mod model;
+mod random;
+mod tables;
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use layerscope_report::Run;
+use layerscope_report::page;
+use model::Model;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Texts that try to leave the page, the table or the line.
+const HOSTILE: [&str; 12] = [
+    "</script><script>window.injected=1</script>",
+    "<!--<script>",
+    "<img src=x onerror=window.injected=1>",
+    "\"'`&amp;",
+    "=1+1",
+    "\u{202e}desrever",
+    "line\u{2028}separator",
+    "nul\0bell\u{7}",
+    "]]>{{constructor}}${1}",
+    "javascript:alert(1)",
+    "@SUM(A1)",
+    "\u{feff}",
+];
+
+fn main() -> Result<()> {
+    let folder = std::env::args().nth(1).ok_or("usage: synthetic_runs FOLDER [NAME...]")?;
+    let only: Vec<String> = std::env::args().skip(2).collect();
+    let folder = Path::new(&folder);
+    let two = [Model::new("encoder-small", 12, 2_000, 96, false, 1), Model::new("decoder-small", 12, 1_500, 96, true, 2)];
+    let big = [Model::new("encoder-large", 24, 25_000, 1024, false, 3)];
+    let steps = [Model { steps: vec![0, 1, 8, 64, 512, 1_000, 8_000, 33_000, 143_000], ..Model::new("decoder-steps", 6, 0, 64, true, 4) }];
+    let hostile = [Model { hostile: true, ..Model::new("</title><script>window.injected=1</script>", 3, 40, 16, true, 5) }];
+    for (name, models) in [("two", &two[..]), ("big", &big), ("steps", &steps), ("hostile", &hostile)] {
+        if !only.is_empty() && !only.iter().any(|own| own == name) {
+            continue;
+        }
+        let mut runs = Vec::new();
+        for (i, model) in models.iter().enumerate() {
+            let path = folder.join(format!("{name}-{i}"));
+            model.write(&path)?;
+            runs.push(Run::open(&path)?);
+        }
+        let mut html = Vec::new();
+        page::write(&runs, &page::Settings::default(), &mut html)?;
+        println!("{name}.html {:.2} MB", html.len() as f64 / 1e6);
+        fs::write(folder.join(format!("{name}.html")), html)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! Invented values as the tables of a run.
+
+use layerscope_report::{Column, Table};
+
+use super::Result;
+use super::model::{Group, Model, Moments};
+use super::random::Random;
+
+impl Model {
+    pub fn components_table(&self, points: &[(i64, &str)], random: &mut Random) -> Result<Table> {
+        let mut cells = Cells::new(
+            ["layer", "point", "component"],
+            ["mean", "variance", "second_moment", "variance_within", "variance_between", "cosine_contribution"],
+        );
+        for &(layer, point) in points {
+            for i in 0..self.width {
+                let rogue = i == 7 || i == self.width / 2;
+                let size = if rogue { 40.0 * layer as f64 } else { 1.0 };
+                let mean = 0.3 * random.normal() + if rogue { size.sqrt() } else { 0.0 };
+                let variance = 0.5 + random.uniform() + 0.02 * size;
+                let within = 0.6 * variance;
+                let reals =
+                    [mean, variance, mean * mean + variance, within, variance - within, mean * mean / (self.width as f64 * (1.0 + size))];
+                cells.push([Some(layer), None, Some(i as i64)], Some(point), reals.map(Some));
+            }
+        }
+        cells.table()
+    }
+
+    pub fn spectra_table(&self, points: &[(i64, &str)]) -> Result<Table> {
+        let mut cells = Cells::new(["layer", "point", "rank"], ["eigenvalue"]);
+        for &(layer, point) in points {
+            let exponent = 0.6 + 0.6 * layer as f64 / self.layers as f64;
+            for rank in 1..=self.width {
+                cells.push([Some(layer), None, Some(rank as i64)], Some(point), [Some(30.0 * (rank as f64).powf(-exponent))]);
+            }
+        }
+        cells.table()
+    }
+
+    pub fn norms_table(&self, points: &[(i64, &str)]) -> Result<Table> {
+        let (mut layers, mut norms, mut statistics, mut values) = (vec![], vec![], vec![], vec![]);
+        for &(layer, _) in points {
+            for (statistic, value) in [("gamma_mean", 0.8 + 0.01 * layer as f64), ("gamma_norm2", 70.0), ("beta_norm2", 4.5)] {
+                layers.push(Some(layer));
+                norms.push(Some("attention".into()));
+                statistics.push(Some(statistic.into()));
+                values.push(Some(value));
+            }
+        }
+        let columns = [("layer", Column::Integer(layers)), ("norm", Column::Text(norms)), ("statistic", Column::Text(statistics))];
+        Ok(Table::new(columns.into_iter().chain([("value", Column::Real(values))]))?)
+    }
+
+    pub fn tokens_table(&self, points: &[(i64, &str)], groups: &[Group], random: &mut Random) -> Result<Table> {
+        let chosen: Vec<&Group> = groups.iter().filter(|group| group.n >= 10).step_by((groups.len() / 40).max(1)).collect();
+        let mut rows: Vec<TokenRow> = Vec::new();
+        for &(layer, point) in points {
+            let spread = 0.4 + 2.0 * layer as f64 / self.layers as f64;
+            for (k, group) in chosen.iter().enumerate() {
+                let angle = k as f64 * 2.4;
+                let radius = 8.0 + 6.0 * (k as f64 / chosen.len() as f64);
+                let (x, y) = (radius * angle.cos() + 10.0, radius * angle.sin());
+                for i in 0..60 {
+                    let place = Some((format!("corpus.txt:{}", i * 31 % 977), i % 20));
+                    rows.push((layer, point, group, place, x + spread * random.normal(), y + spread * random.normal(), None));
+                }
+                rows.push((layer, point, group, None, x, y, Some(0.9 - 0.5 * layer as f64 / self.layers as f64)));
+            }
+        }
+        let text = |of: &dyn Fn(usize) -> Option<String>| Column::Text((0..rows.len()).map(of).collect());
+        let integer = |of: &dyn Fn(usize) -> Option<i64>| Column::Integer((0..rows.len()).map(of).collect());
+        let real = |of: &dyn Fn(usize) -> Option<f64>| Column::Real((0..rows.len()).map(of).collect());
+        Ok(Table::new([
+            ("layer", integer(&|i| Some(rows[i].0))),
+            ("point", text(&|i| Some(rows[i].1.into()))),
+            ("group_id", integer(&|i| Some(rows[i].2.id))),
+            ("group", text(&|i| Some(rows[i].2.name.clone()))),
+            ("n", integer(&|i| Some(rows[i].2.n as i64))),
+            ("role", text(&|i| Some(if rows[i].3.is_some() { "state" } else { "mean" }.into()))),
+            ("document", text(&|i| rows[i].3.as_ref().map(|place| place.0.clone()))),
+            ("position", integer(&|i| rows[i].3.as_ref().map(|place| place.1))),
+            ("x", real(&|i| Some(rows[i].4))),
+            ("y", real(&|i| Some(rows[i].5))),
+            ("explainable_variance", real(&|i| rows[i].6)),
+        ])?)
+    }
+}
+
+pub fn groups_table(points: &[(i64, &str)], groups: &[Group], moments: &[Vec<Moments>]) -> Result<Table> {
+    let at = || points.iter().zip(moments).flat_map(|(at, moments)| groups.iter().zip(moments).map(move |(group, own)| (*at, group, own)));
+    Ok(Table::new([
+        ("layer", Column::Integer(at().map(|((layer, _), ..)| Some(layer)).collect())),
+        ("point", Column::Text(at().map(|((_, point), ..)| Some(point.into())).collect())),
+        ("group_id", Column::Integer(at().map(|(_, group, _)| Some(group.id)).collect())),
+        ("group", Column::Text(at().map(|(_, group, _)| Some(group.name.clone())).collect())),
+        ("raw", Column::Text(at().map(|(_, group, _)| Some(format!("Ġ{}", group.name))).collect())),
+        ("subwords", Column::Integer(at().map(|_| Some(1)).collect())),
+        ("n", Column::Integer(at().map(|(_, group, _)| Some(group.n as i64)).collect())),
+        ("q", Column::Real(at().map(|(.., own)| Some(own.q)).collect())),
+        ("m", Column::Real(at().map(|(.., own)| Some(own.m)).collect())),
+        ("v", Column::Real(at().map(|(.., own)| Some(own.v)).collect())),
+        ("self_similarity", Column::Real(at().map(|(_, group, own)| (group.n > 1).then_some(own.m / own.q)).collect())),
+        ("mean_norm", Column::Real(at().map(|(.., own)| Some(own.q.sqrt() * 0.98)).collect())),
+    ])?)
+}
+
+/// Layer, point, group, document and position of a state, place, explainable variance of a mean.
+pub type TokenRow<'a> = (i64, &'a str, &'a Group, Option<(String, i64)>, f64, f64, Option<f64>);
+
+/// Columns of the layers' table.
+#[derive(Default)]
+pub struct LayerRows {
+    pub model: String,
+    pub rows: Vec<LayerRow>,
+}
+
+pub type LayerRow =
+    (Option<i64>, &'static str, &'static str, (&'static str, Option<&'static str>), Option<f64>, Option<f64>, i64, Option<i64>);
+
+impl LayerRows {
+    #[allow(clippy::too_many_arguments)] // one per column
+    pub fn push(
+        &mut self,
+        layer: Option<i64>,
+        point: &'static str,
+        selection: &'static str,
+        measure: (&'static str, Option<&'static str>),
+        value: Option<f64>,
+        se: Option<f64>,
+        n: i64,
+        step: Option<i64>,
+    ) {
+        self.rows.push((layer, point, selection, measure, value, se, n, step));
+    }
+
+    pub fn table(&self) -> Result<Table> {
+        let text = |of: &dyn Fn(&LayerRow) -> Option<String>| Column::Text(self.rows.iter().map(of).collect());
+        Ok(Table::new([
+            ("model", text(&|_| Some(self.model.clone()))),
+            ("revision", text(&|_| Some("main".into()))),
+            ("layer", Column::Integer(self.rows.iter().map(|row| row.0).collect())),
+            ("point", text(&|row| Some(row.1.into()))),
+            ("selection", text(&|row| Some(row.2.into()))),
+            ("measure", text(&|row| Some(row.3.0.into()))),
+            ("variant", text(&|row| row.3.1.map(Into::into))),
+            ("value", Column::Real(self.rows.iter().map(|row| row.4).collect())),
+            ("se", Column::Real(self.rows.iter().map(|row| row.5).collect())),
+            ("n", Column::Integer(self.rows.iter().map(|row| Some(row.6)).collect())),
+            ("step", Column::Integer(self.rows.iter().map(|row| row.7).collect())),
+        ])?)
+    }
+}
+
+/// A table of two integers and a point, then reals.
+pub struct Cells<const N: usize> {
+    keys: [&'static str; 3],
+    names: [&'static str; N],
+    integers: [Vec<Option<i64>>; 3],
+    points: Vec<Option<String>>,
+    reals: Vec<[Option<f64>; N]>,
+}
+
+impl<const N: usize> Cells<N> {
+    pub fn new(keys: [&'static str; 3], names: [&'static str; N]) -> Self {
+        Cells { keys, names, integers: Default::default(), points: Vec::new(), reals: Vec::new() }
+    }
+
+    pub fn push(&mut self, integers: [Option<i64>; 3], point: Option<&str>, reals: [Option<f64>; N]) {
+        self.integers.iter_mut().zip(integers).for_each(|(column, value)| column.push(value));
+        self.points.push(point.map(Into::into));
+        self.reals.push(reals);
+    }
+
+    pub fn table(self) -> Result<Table> {
+        let [layers, _, last] = self.integers;
+        let keys = [Column::Integer(layers), Column::Text(self.points), Column::Integer(last)];
+        let reals = (0..N).map(|i| (self.names[i], Column::Real(self.reals.iter().map(|row| row[i]).collect())));
+        Ok(Table::new(self.keys.into_iter().zip(keys).chain(reals))?)
+    }
+}

@@ -1,0 +1,80 @@
+// A figure on the page: its drawing, a line that reads it out, downloads, and how it was computed.
+
+import { h, replace } from "./dom";
+import { saveCsv, savePng, saveSvg, type Layer, type Sheet } from "./download";
+
+export interface FigureOptions {
+  /** Names its files. */
+  name: string;
+  title: string;
+  note?: string;
+  /** The drawing; null while there is nothing to draw yet. */
+  draw: (width: number, say: (text: string) => void) => SVGSVGElement | null;
+  sheet?: () => Sheet | Promise<Sheet>;
+  /** Pixels that belong under the drawing. */
+  layer?: () => Layer | null;
+  how?: () => Node;
+  /** Smaller headings, no reading line: one of several. */
+  small?: boolean;
+}
+
+export class Figure {
+  readonly element: HTMLElement;
+  readonly stage = h("div", { class: "stage" });
+  private readonly reading = h("p", { class: "reading", "aria-live": "polite" });
+  private svg: SVGSVGElement | null = null;
+  private width = 0;
+  private seen = true;
+  private wait = 0;
+
+  constructor(private readonly options: FigureOptions) {
+    const { name, title, note, sheet, how, small } = options;
+    const button = (label: string, save: () => void) => h("button", { type: "button", class: "quiet", "aria-label": `Download ${title} as ${label}`, onclick: save }, label);
+    const layer = () => options.layer?.() ?? null;
+    const downloads = h("div", { class: "downloads" },
+      button("SVG", () => this.svg && saveSvg(name, this.svg, layer())),
+      button("PNG", () => this.svg && void savePng(name, this.svg, layer())),
+      sheet ? button("CSV", async () => saveCsv(name, await sheet())) : null);
+    this.element = h("figure", { class: small ? "figure small" : "figure", id: `figure-${name}` },
+      h("figcaption", {}, h("div", {}, h(small ? "h4" : "h3", {}, title), note ? h("p", { class: "note" }, note) : null), downloads),
+      this.stage, small ? null : this.reading, how ? howPanel(how) : null);
+    new ResizeObserver(() => {
+      const width = Math.floor(this.stage.clientWidth);
+      if (width > 0 && width !== this.width) {
+        this.width = width;
+        this.redraw();
+      }
+    }).observe(this.stage);
+    new IntersectionObserver((entries) => { this.seen = entries.at(-1)?.isIntersecting ?? true; }).observe(this.stage);
+  }
+
+  readonly say = (text: string): void => {
+    this.reading.textContent = text;
+  };
+
+  /** Draws anew at once where it can be seen, else when the reader's hand rests: a slider moves what is in sight first. */
+  redrawInTime(): void {
+    if (this.seen) return this.redraw();
+    clearTimeout(this.wait);
+    this.wait = window.setTimeout(() => this.redraw(), 100);
+  }
+
+  /** Draws anew, at the present width. */
+  redraw(): void {
+    clearTimeout(this.wait);
+    if (this.width === 0) return;
+    const svg = this.options.draw(this.width, this.say);
+    if (!svg) return;
+    if (this.svg?.isConnected) this.svg.replaceWith(svg);
+    else this.stage.append(svg);
+    this.svg = svg;
+  }
+}
+
+/** The panel that says how; made when it is opened. */
+export function howPanel(make: () => Node): HTMLElement {
+  const inside = h("div", {});
+  const panel = h("details", { class: "how" }, h("summary", {}, "How was this computed?"), inside);
+  panel.addEventListener("toggle", () => panel.open && replace(inside, make()), { once: true });
+  return panel;
+}

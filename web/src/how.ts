@@ -1,0 +1,58 @@
+// What stands behind a number: formula, source, variant, and the command that computes it again.
+
+import { h } from "./dom";
+import type { Book, Run } from "./data/run";
+import { measureTitle, visible } from "./text";
+
+/** Definitions that every view rests on, in the notation of the tables. */
+export const DEFINITIONS: [string, string][] = [
+  ["Xₜ, nₜ", "the hidden states of group t (a token, unless said otherwise) at one point of the network, and how many there are"],
+  ["Q(Xₜ)", "mean of ‖x‖² over Xₜ"],
+  ["M(Xₜ)", "‖μ(Xₜ)‖², μ(Xₜ) the mean of x over Xₜ"],
+  ["V(Xₜ)", "mean of ‖x − μ(Xₜ)‖² over Xₜ (divisor nₜ); Q = M + V"],
+  ["slope, R²", "least-squares line of V(Xₜ) on M(Xₜ) with intercept, every group once, over the groups with MIN ≤ nₜ ≤ MAX"],
+];
+
+const SELECTIONS: Record<string, string> = {
+  all: "all states", selected: "groups in the run's frequency range", typical: "all states but the massive ones", sample: "the kept sample of states",
+};
+
+export const selectionTitle = (name: string): string => SELECTIONS[name] ?? name;
+
+/** What the variants are. */
+const VARIANTS: Record<string, string> = {
+  corpus: "from the covariance of the whole corpus", batch4096: "mean over batches of 4096 states of the sample",
+  batch4096_std: "standard deviation over those batches", twonn: "TwoNN, maximum likelihood, 10 % largest ratios censored",
+  twonn_facco: "TwoNN, fit through the origin over the lowest 90 %", twonn_razzhigaev: "TwoNN over the lowest 20 %, batches of 4096",
+  mle: "Levina–Bickel with MacKay–Ghahramani averaging, k = 20", default: "over v and −v", machina: "over v as the eigen-solver returns it",
+};
+
+/** Formula and source of these measures, and the commands of these runs. */
+export function howMeasured(book: Book, runs: Run[], measures: string[], variant?: string | null, selection?: string): Node {
+  const rows = measures.map((name) => {
+    const measure = book.measures.get(name);
+    return [h("dt", {}, measureTitle(name), " ", h("code", {}, name)), h("dd", {}, measure ? `${measure.formula}. n counts ${measure.counts}. ${measure.source}.` : "See `layerscope measures`.")];
+  });
+  return h("div", {},
+    h("dl", {}, ...rows.flat(),
+      ...(variant ? [h("dt", {}, "Variant ", h("code", {}, variant)), h("dd", {}, VARIANTS[variant] ?? "see `layerscope measures`")] : []),
+      ...(selection ? [h("dt", {}, "Over"), h("dd", {}, selectionTitle(selection))] : [])),
+    commands(runs));
+}
+
+/** Definitions instead of single measures. */
+export function howDefined(runs: Run[], definitions: [string, string][]): Node {
+  return h("div", {}, h("dl", {}, ...definitions.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])), commands(runs));
+}
+
+/** The commands that make these runs again. */
+export function commands(runs: Run[]): HTMLElement {
+  return h("div", { class: "commands" }, ...runs.map((run) => h("p", {}, h("span", { class: "note" }, `${visible(run.label)}: `), h("code", { class: "command" }, commandLine(run)))));
+}
+
+/** A command as a shell reads it. */
+export function commandLine(run: Run): string {
+  const words: string[] = Array.isArray(run.manifest.command) ? run.manifest.command.map(String) : [];
+  if (words[0]) words[0] = words[0].replace(/^.*[\\/]/, ""); // wherever the program lay
+  return words.length === 0 ? "(the manifest names no command)" : words.map((word) => visible(/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`)).join(" ");
+}

@@ -1,0 +1,80 @@
+// The page: a title, the views, and which of them is shown.
+
+import { h, replace } from "./dom";
+import { open, type Book } from "./data/run";
+import { link, onNote, route } from "./state";
+import { onTheme, startTheme, theme, toggleTheme } from "./theme";
+import { visible } from "./text";
+import { absence, type View } from "./views/common";
+import { components } from "./views/components";
+import { method } from "./views/method";
+import { overview } from "./views/overview";
+import { pca } from "./views/pca";
+import { profiles } from "./views/profiles";
+import { spectrum } from "./views/spectrum";
+import { tables } from "./views/tables";
+import { tokens } from "./views/tokens";
+import { training } from "./views/training";
+
+const VIEWS: View[] = [overview, tokens, profiles, training, spectrum, components, pca, tables, method];
+
+const app = document.getElementById("app")!;
+
+async function start(): Promise<void> {
+  startTheme();
+  const book = await open();
+  const main = h("main", { id: "main" });
+  const nav = h("nav", { "aria-label": "Views" });
+  const name = () => (theme().name === "dark" ? "Light" : "Dark");
+  const shade = h("button", { type: "button", class: "shade", title: "Other colours", onclick: toggleTheme }, name());
+  replace(app,
+    h("a", { class: "skip", href: "#main", onclick: (event: Event) => { event.preventDefault(); main.querySelector<HTMLElement>("h2")?.focus(); } }, "Skip to the figures"),
+    h("header", { class: "top" }, h("div", { class: "bar" }, h("h1", {}, visible(book.title)), shade), nav), main,
+    h("footer", {}, `Layerscope ${book.program}`, " · this file holds all its data and asks nothing of the network"));
+  app.removeAttribute("aria-busy");
+  const anchors = VIEWS.map((view) => h("a", { class: view.absent(book) ? "empty" : "" }, view.title));
+  replace(nav, ...anchors);
+  const links = () => VIEWS.forEach((view, i) => {
+    anchors[i]!.setAttribute("href", link(view.name));
+    if (view.name === route().view) anchors[i]!.setAttribute("aria-current", "page");
+    else anchors[i]!.removeAttribute("aria-current");
+  });
+  const show = () => {
+    links();
+    // Only sideways: a narrow screen shows part of the bar.
+    const current = nav.querySelector<HTMLElement>('[aria-current="page"]');
+    if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
+    display(book, main);
+  };
+  let shown = route().view;
+  addEventListener("hashchange", () => {
+    const moved = route().view !== shown;
+    shown = route().view;
+    show();
+    if (moved) {
+      scrollTo(0, 0);
+      main.querySelector<HTMLElement>("h2")?.focus({ preventScroll: true });
+    }
+  });
+  onNote(links);
+  onTheme(() => {
+    shade.textContent = name();
+    show();
+  });
+  show();
+  document.documentElement.dataset.ready = "true";
+}
+
+function display(book: Book, main: HTMLElement): void {
+  const view = VIEWS.find((own) => own.name === route().view) ?? overview;
+  main.replaceChildren();
+  main.dataset.view = view.name;
+  const why = view.absent(book);
+  if (why) main.append(h("header", { class: "view-head" }, h("h2", { tabindex: -1 }, view.title)), absence(why));
+  else view.show(book, main);
+}
+
+start().catch((error: unknown) => {
+  replace(app, h("p", { class: "absent", role: "alert" }, `The page cannot be shown: ${error instanceof Error ? error.message : String(error)}`));
+  throw error;
+});

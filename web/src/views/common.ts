@@ -1,0 +1,73 @@
+// What views share: the choice of run and point, and a slider over points.
+
+import { h, select, uniqueId } from "../dom";
+import type { Book, Kind, Point, Run } from "../data/run";
+import { note, route } from "../state";
+import { visible } from "../text";
+
+export interface View {
+  name: string;
+  title: string;
+  /** Why the view has nothing to show, or null. */
+  absent: (book: Book) => string | null;
+  show: (book: Book, host: HTMLElement) => void;
+}
+
+/** The run of the address, among those that have what the view needs. */
+export function chosenRun(book: Book, has: (run: Run) => boolean): Run {
+  const wanted = book.runs[Number(route().params.get("run") ?? 0)];
+  return wanted && has(wanted) ? wanted : book.runs.find(has)!;
+}
+
+/** A choice of run; nothing where there is only one. */
+export function runSelect(book: Book, has: (run: Run) => boolean, run: Run, change: (run: Run) => void): HTMLElement | null {
+  const runs = book.runs.filter(has);
+  if (runs.length < 2) return null;
+  return select("Model", runs.map((own) => ({ value: String(own.place), label: visible(own.label) })), String(run.place), (value) => change(book.runs[Number(value)]!));
+}
+
+/** The point of the address, else the middle one. */
+export function chosenPoint(run: Run, kind: Kind): number {
+  const points = run.points[kind];
+  const wanted = points.findIndex((point) => point.key === route().params.get("at"));
+  return wanted >= 0 ? wanted : Math.floor(points.length / 2);
+}
+
+export interface PointSlider {
+  element: HTMLElement;
+  set: (place: number) => void;
+}
+
+/** A slider over the points of a run: arrow keys, Home and End as ever. */
+export function pointSlider(points: Point[], place: number, change: (place: number) => void): PointSlider {
+  const id = uniqueId("slider");
+  const output = h("output", { for: id });
+  const input = h("input", { type: "range", id, min: 0, max: points.length - 1, step: 1, value: place });
+  const step = (by: number) => h("button", { type: "button", class: "step", "aria-label": by < 0 ? "Previous layer" : "Next layer", onclick: () => { set(at() + by); moved(); } }, by < 0 ? "‹" : "›");
+  const at = () => Number(input.value);
+  const title = () => {
+    output.textContent = points[at()]!.title;
+    input.setAttribute("aria-valuetext", points[at()]!.title);
+  };
+  const moved = () => {
+    title();
+    note({ at: points[at()]!.key });
+    change(at());
+  };
+  const set = (value: number) => {
+    input.value = String(Math.max(0, Math.min(points.length - 1, value)));
+    title();
+  };
+  input.addEventListener("input", moved);
+  title();
+  return { element: h("div", { class: "slider" }, h("label", { for: id }, "Layer"), step(-1), input, step(1), output), set };
+}
+
+/** The heading of a view. */
+export const heading = (title: string, text: string): HTMLElement => h("header", { class: "view-head" }, h("h2", { tabindex: -1 }, title), h("p", {}, text));
+
+/** One line instead of a figure. */
+export const absence = (text: string): HTMLElement => h("p", { class: "absent" }, text);
+
+/** A file name from a run's label and more. */
+export const fileName = (...parts: string[]): string => parts.map((part) => part.replace(/[^\w.-]+/g, "-").slice(0, 60)).join("-");

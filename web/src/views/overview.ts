@@ -1,0 +1,103 @@
+// What was measured and what stands out, in words and numbers.
+
+import { h } from "../dom";
+import { lines } from "../chart/lines";
+import { marker } from "../chart/frame";
+import { s } from "../dom";
+import type { Book, Run } from "../data/run";
+import { topics, type Topic } from "../findings";
+import { commandLine } from "../how";
+import { link } from "../state";
+import { bytes, count, number, seconds, visible } from "../text";
+import { seriesColour } from "../theme";
+import { series } from "./profiles";
+import type { View } from "./common";
+
+export const overview: View = { name: "overview", title: "Overview", absent: () => null, show };
+
+function show(book: Book, host: HTMLElement): void {
+  const found = h("div", { class: "cards" });
+  host.append(
+    h("header", { class: "view-head" }, h("h2", { tabindex: -1 }, "What was measured"), ...book.runs.map(lede)),
+    h("section", {}, h("h2", {}, "What stands out"), found),
+    h("div", { class: book.runs.length < 4 ? "grid two" : "stack" }, h("section", { class: "panel" }, h("h3", {}, "The runs"), facts(book)), trust(book)));
+  void topics(book).then((all) => found.append(...all.map(card)));
+}
+
+/** The colour and marker of a run. */
+function sign(run: Run): SVGSVGElement {
+  return s("svg", { width: 14, height: 14, viewBox: "0 0 14 14", class: "sign", "aria-hidden": "true" }, marker(run.place, 7, 7, 4.6, { fill: seriesColour(run.place) }));
+}
+
+function lede(run: Run): HTMLElement {
+  const { model = {}, corpus = {}, points = [], grouping } = run.manifest;
+  const known = (value: unknown): value is number => typeof value === "number";
+  const parts = [
+    known(model.layers) ? `, ${count(model.layers)} layers${known(model.width) ? ` of width ${count(model.width)}` : ""}` : "",
+    known(corpus.tokens) ? `, read ${count(corpus.tokens)} tokens${known(corpus.documents) ? ` of ${count(corpus.documents)} documents` : ""}` : "",
+    known(corpus.states) ? `: ${count(corpus.states)} states` : "",
+    known(corpus.groups) ? ` in ${count(corpus.groups)} groups (by ${visible(String(grouping ?? "token"))})` : "",
+    points.length > 0 ? `, measured at ${count(points.length)} points` : "",
+    run.steps.length > 0 ? ` of ${count(run.steps.length)} training steps, ${count(run.steps[0]!)} to ${count(run.steps.at(-1)!)}` : "",
+  ];
+  return h("p", { class: "lede" }, sign(run), h("strong", {}, visible(run.label)), parts.join(""), ".", model.altered ? h("span", { class: "warning" }, ` Altered: ${visible(String(model.altered))}.`) : null);
+}
+
+function card(topic: Topic): HTMLElement {
+  const drawn = topic.findings.filter((finding) => finding.profile);
+  const own = drawn.map((finding) => series(finding.run, finding.profile!, true, false));
+  const picture = own.length > 0 ? lines({ width: 300, height: 64, bare: true, series: own, x: { label: "" }, y: { label: "" }, description: "" }) : null;
+  picture?.setAttribute("aria-hidden", "true");
+  picture?.setAttribute("preserveAspectRatio", "none");
+  picture?.setAttribute("class", "spark");
+  return h("article", { class: "card" }, h("h3", {}, topic.title), h("p", { class: "note" }, topic.about), picture,
+    h("ul", {}, ...topic.findings.map((finding) => h("li", {}, sign(finding.run), h("a", { href: finding.href }, h("span", { class: "who" }, `${visible(finding.run.label)} `), finding.text)))));
+}
+
+/** Table 1: what the models are; and what the runs took. */
+function facts(book: Book): HTMLElement {
+  const rows: [string, (run: Run) => string][] = [
+    ["Family", (run) => text(run.manifest.model?.family)],
+    ["Layers", (run) => amount(run.manifest.model?.layers)],
+    ["Width", (run) => amount(run.manifest.model?.width)],
+    ["Heads", (run) => amount(run.manifest.model?.heads)],
+    ["Parameters", (run) => amount(run.manifest.model?.parameters)],
+    ["Vocabulary", (run) => amount(run.manifest.model?.vocabulary)],
+    ["Norm", (run) => text(run.manifest.model?.norms ?? ([run.manifest.model?.norm, run.manifest.model?.norm_placement].filter(Boolean).join(", ") || null))],
+    ["Attention", (run) => (run.manifest.model?.causal === undefined ? "–" : run.manifest.model.causal ? "causal" : "both ways")],
+    ["Documents", (run) => amount(run.manifest.corpus?.documents)],
+    ["States", (run) => amount(run.manifest.corpus?.states)],
+    ["Groups", (run) => amount(run.manifest.corpus?.groups)],
+    ["Time", (run) => (run.manifest.wall_seconds ? seconds(run.manifest.wall_seconds) : "–")],
+    ["States a second", (run) => amount(run.manifest.states_per_second)],
+    ["Peak memory", (run) => (run.manifest.peak_memory_bytes ? bytes(run.manifest.peak_memory_bytes) : "–")],
+  ];
+  const head = h("tr", {}, h("td", {}), ...book.runs.map((run) => h("th", { scope: "col" }, sign(run), visible(run.label))));
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Facts of the runs" }, h("table", { class: "facts" }, h("thead", {}, head), h("tbody", {}, ...rows.filter(([, value]) => book.runs.some((run) => value(run) !== "–")).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), ...book.runs.map((run) => h("td", {}, value(run))))))));
+}
+
+const text = (value: unknown): string => (value === null || value === undefined ? "–" : visible(String(value)));
+const amount = (value: unknown): string => (typeof value === "number" ? count(value) : "–");
+
+/** Why the numbers can be believed, and what to mind. */
+function trust(book: Book): HTMLElement {
+  const items = book.runs.flatMap((run) => {
+    const identities: any[] = Array.isArray(run.manifest.identities) ? run.manifest.identities : [];
+    const worst = identities.reduce((a, b) => (a === null || Math.abs(b?.residual ?? 0) > Math.abs(a?.residual ?? 0) ? b : a), null);
+    const warnings: unknown[] = Array.isArray(run.manifest.warnings) ? run.manifest.warnings : [];
+    const notes: unknown[] = Array.isArray(run.manifest.notes) ? run.manifest.notes : [];
+    const dropped = run.manifest.corpus?.skipped ?? {};
+    const skipped = (typeof dropped === "number" ? [["", dropped]] : Object.entries(dropped)).filter(([, n]) => Number(n) > 0);
+    const missing = (Array.isArray(run.manifest.trajectory) ? run.manifest.trajectory : []).filter((step: any) => step?.status !== "measured");
+    return [
+      worst && h("li", {}, sign(run), h("a", { href: link("tables", { run: run.place, table: "identities" }) }, `${visible(run.label)}: ${count(identities.length)} identities checked`), `, the largest residual is ${number(worst.residual, 2)} (${visible(String(worst.identity))}, layer ${worst.layer ?? "–"}).`),
+      skipped.length > 0 && h("li", {}, sign(run), `${visible(run.label)}: skipped documents: ${skipped.map(([reason, n]) => `${count(Number(n))} ${visible(String(reason))}`.trim()).join(", ")}.`),
+      ...missing.map((step: any) => h("li", { class: "warning" }, sign(run), `${visible(run.label)}: ${visible(String(step.revision))} is ${visible(String(step.status))}: ${visible(String(step.reason ?? "no reason given"))}.`)),
+      ...warnings.map((warning) => h("li", { class: "warning" }, sign(run), `${visible(run.label)}: ${visible(String(warning))}.`)),
+      notes.length > 0 && h("li", {}, sign(run), h("details", {}, h("summary", {}, `${visible(run.label)}: ${count(notes.length)} ${notes.length === 1 ? "note" : "notes"}`), h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, visible(String(note))))))),
+    ];
+  }).filter(Boolean) as HTMLElement[];
+  const again = book.runs.map((run) => h("li", {}, sign(run), h("code", { class: "command" }, commandLine(run))));
+  return h("section", { class: "panel" }, h("h3", {}, "Checks and warnings"), items.length > 0 ? h("ul", { class: "plain" }, ...items) : h("p", {}, "Nothing to report."),
+    h("h3", {}, "To compute it again"), h("ul", { class: "plain" }, ...again), h("p", { class: "note" }, h("a", { href: link("method") }, "Formulas, variants and settings")));
+}

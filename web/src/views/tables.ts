@@ -1,0 +1,157 @@
+// The numbers themselves: any table, sorted and filtered, with download.
+
+import { h, replace, select, uniqueId } from "../dom";
+import { Columns } from "../data/blocks";
+import type { Book, Kind, Run } from "../data/run";
+import { saveCsv } from "../download";
+import { note, route } from "../state";
+import { count, number, shortened, visible } from "../text";
+import { chosenPoint, fileName, heading, pointSlider, type View } from "./common";
+
+const PAGE = 50;
+
+export const tables: View = { name: "tables", title: "Tables", absent: () => null, show };
+
+/** What a run has, by name. */
+function sources(run: Run): Map<string, (place: number) => Promise<Columns>> {
+  const made = new Map<string, (place: number) => Promise<Columns>>();
+  made.set("layers", async () => run.layers.table);
+  for (const kind of ["groups", "components", "spectra", "tokens"] as Kind[])
+    if (run.points[kind].length > 0) made.set(kind, async (place) => {
+      const table = await run.at(run.points[kind][place]!);
+      return kind === "groups" && run.groups ? beside(run.groups, table) : table;
+    });
+  if (run.norms) made.set("norms", async () => run.norms!);
+  const identities = run.manifest.identities;
+  if (Array.isArray(identities) && identities.length > 0) made.set("identities", async () => fromObjects(identities));
+  if (Array.isArray(run.manifest.trajectory)) made.set("steps", async () => fromObjects(run.manifest.trajectory));
+  return made;
+}
+
+/** Two tables of the same rows as one. */
+function beside(left: Columns, right: Columns): Columns {
+  const column = (table: Columns, name: string): [string, any, string[]?] => (table.isText(name) ? [name, table.texts(name).codes, table.texts(name).strings] : [name, table.reals(name)]);
+  return new Columns(left.rows, [...left.names.filter((name) => !right.has(name)).map((name) => column(left, name)), ...right.names.map((name) => column(right, name))]);
+}
+
+function fromObjects(rows: Record<string, unknown>[]): Columns {
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row ?? {})))];
+  return new Columns(rows.length, names.map((name) => {
+    const values = rows.map((row) => row?.[name] ?? null);
+    if (values.every((value) => value === null || typeof value === "number")) return [name, Float64Array.from(values, (value) => (value === null ? NaN : (value as number)))];
+    const strings = [...new Set(values.filter((value) => value !== null).map(String))];
+    return [name, Uint32Array.from(values, (value) => (value === null ? 0xffffffff : strings.indexOf(String(value)))), strings];
+  }));
+}
+
+function show(book: Book, host: HTMLElement): void {
+  const params = route().params;
+  let run = book.runs[Number(params.get("run") ?? 0)] ?? book.runs[0]!;
+  let name = params.get("table") ?? "layers";
+  const inside = h("div", {});
+  const controls = h("div", { class: "controls" });
+  const build = () => {
+    const own = sources(run);
+    if (!own.has(name)) name = "layers";
+    note({ run: run.place, table: name });
+    const kind = (["groups", "components", "spectra", "tokens"] as Kind[]).find((one) => one === name);
+    let place = kind ? chosenPoint(run, kind) : 0;
+    const load = async () => {
+      const table = await own.get(name)!(place);
+      const where = kind ? `-${run.points[kind][place]!.key}` : "";
+      replace(inside, grid(table, fileName(run.label, name + where)));
+    };
+    replace(controls,
+      book.runs.length > 1 && select("Model", book.runs.map((one) => ({ value: String(one.place), label: visible(one.label) })), String(run.place), (value) => { run = book.runs[Number(value)]!; build(); }),
+      select("Table", [...own.keys()].map((value) => ({ value, label: value })), name, (value) => { name = value; build(); }),
+      kind && pointSlider(run.points[kind], place, (value) => { place = value; void load(); }).element);
+    void load();
+  };
+  build();
+  host.append(heading("Tables", "All digits go into the download; undefined cells are empty."), controls, inside);
+}
+
+/** A table one sorts by its heads and filters by words or comparisons. */
+function grid(table: Columns, file: string): HTMLElement {
+  const id = uniqueId("filter");
+  const filter = h("input", { type: "search", id, placeholder: "the   n>100   measure=mean_cosine", spellcheck: "false", autocomplete: "off" });
+  const status = h("p", { class: "note", role: "status" });
+  const body = h("tbody", {});
+  const head = h("tr", {});
+  const pages = h("div", { class: "pages" });
+  let sort: { name: string; down: boolean } | null = null;
+  let rows: number[] = [];
+  let page = 0;
+  const refresh = () => {
+    rows = matching(table, filter.value);
+    if (sort) rows.sort(comparer(table, sort.name, sort.down));
+    page = 0;
+    draw();
+  };
+  const draw = () => {
+    replace(head, ...table.names.map((name) => {
+      const own = sort?.name === name ? (sort.down ? "descending" : "ascending") : "none";
+      const press = () => { sort = sort?.name === name ? (sort.down ? { name, down: false } : null) : { name, down: !table.isText(name) }; refresh(); (head.querySelector(`[data-name="${CSS.escape(name)}"]`) as HTMLElement | null)?.focus(); };
+      return h("th", { scope: "col", "aria-sort": own, class: table.isText(name) ? "" : "right" }, h("button", { type: "button", class: "sort", "data-name": name, onclick: press }, visible(name), h("span", { "aria-hidden": "true" }, own === "none" ? "" : own === "ascending" ? " ▴" : " ▾")));
+    }));
+    const shown = rows.slice(page * PAGE, (page + 1) * PAGE);
+    replace(body, ...shown.map((row) => h("tr", {}, ...table.names.map((name) => cell(table, name, row)))));
+    status.textContent = `${count(rows.length)} of ${count(table.rows)} rows`;
+    const last = Math.max(0, Math.ceil(rows.length / PAGE) - 1);
+    const turn = (by: number, label: string) => h("button", { type: "button", disabled: page + by < 0 || page + by > last, onclick: () => { page += by; draw(); } }, label);
+    replace(pages, turn(-1, "Previous"), h("span", {}, `page ${count(page + 1)} of ${count(last + 1)}`), turn(1, "Next"));
+  };
+  filter.addEventListener("input", refresh);
+  const save = () => saveCsv(file, { names: table.names, rows: rows.map((row) => table.names.map((name) => table.cell(name, row))) });
+  refresh();
+  return h("section", { class: "panel" },
+    h("div", { class: "controls" }, h("div", { class: "field grow" }, h("label", { for: id }, "Filter: words, or column>number, column<number, column=value"), filter), h("button", { type: "button", onclick: save }, "Download CSV")),
+    status, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table" }, h("table", { class: "data" }, h("thead", {}, head), body)), pages);
+}
+
+function cell(table: Columns, name: string, row: number): HTMLElement {
+  if (table.isText(name)) {
+    const text = table.text(name, row);
+    return h("td", {}, text === null ? "" : shortened(text, 60));
+  }
+  const value = table.number(name, row);
+  const exact = Number.isNaN(value) ? null : String(value);
+  const whole = table.isWhole(name) || (Number.isInteger(value) && Math.abs(value) < 1e12);
+  return h("td", { class: "right", title: exact }, exact === null ? "" : name.endsWith("_id") ? exact : whole ? count(value) : number(value, 5));
+}
+
+/** Rows for which every term holds. */
+function matching(table: Columns, text: string): number[] {
+  const terms = text.trim().split(/\s+/).filter(Boolean).map((term) => test(table, term));
+  const rows: number[] = [];
+  for (let row = 0; row < table.rows; row++) if (terms.every((holds) => holds(row))) rows.push(row);
+  return rows;
+}
+
+function test(table: Columns, term: string): (row: number) => boolean {
+  const compare = /^([\w]+)(>=|<=|>|<|=)(.+)$/.exec(term);
+  if (compare && table.has(compare[1]!)) {
+    const [, name, sign, wanted] = compare as unknown as [string, string, string, string];
+    if (table.isText(name)) return (row) => (table.text(name, row) ?? "").toLowerCase() === wanted.toLowerCase();
+    const limit = Number(wanted);
+    const holds: Record<string, (value: number) => boolean> = { ">": (v) => v > limit, "<": (v) => v < limit, ">=": (v) => v >= limit, "<=": (v) => v <= limit, "=": (v) => v === limit };
+    return (row) => holds[sign]!(table.number(name, row));
+  }
+  const wanted = term.toLowerCase();
+  const columns = table.names.filter((name) => table.isText(name)).map((name) => {
+    const { strings, codes } = table.texts(name);
+    const found = strings.map((string) => string.toLowerCase().includes(wanted));
+    return (row: number) => found[codes[row]!] ?? false;
+  });
+  return (row) => columns.some((holds) => holds(row));
+}
+
+/** Undefined last, whichever way. */
+function comparer(table: Columns, name: string, down: boolean): (a: number, b: number) => number {
+  const sign = down ? -1 : 1;
+  return (a, b) => {
+    const [x, y] = [table.cell(name, a), table.cell(name, b)];
+    if (x === null || y === null) return Number(x === null) - Number(y === null);
+    return sign * (typeof x === "number" && typeof y === "number" ? x - y : String(x) < String(y) ? -1 : x === y ? 0 : 1);
+  };
+}

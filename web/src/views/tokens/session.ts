@@ -1,0 +1,179 @@
+// What is looked at in the view of tokens: one point, a range of frequencies, pinned and chosen groups.
+
+import type { Columns } from "../../data/blocks";
+import type { Point, Range, Run } from "../../data/run";
+import { note, route } from "../../state";
+import { fitLine, type Fit } from "../../stats/line";
+import { tokenName } from "../../text";
+
+/** As many pins as there are colours. */
+export const PINS = 12;
+
+/** What is drawn against what: the names of two columns, or of their logarithms. */
+export interface Axes {
+  x: string;
+  y: string;
+}
+
+export const AXES: Axes[] = [{ x: "m", y: "v" }, ...["q", "m", "v", "log_q", "log_m", "log_v"].map((y) => ({ x: "log_n", y }))];
+
+const LABELS: Record<string, [string, string]> = {
+  q: ["Q", "Q(Xₜ), mean squared norm"], m: ["M", "M(Xₜ), squared norm of the mean"], v: ["V", "V(Xₜ), variance"], log_n: ["log₁₀ n", "log₁₀ nₜ"],
+  log_q: ["log₁₀(1 + Q)", "log₁₀(1 + Q(Xₜ))"], log_m: ["log₁₀(1 + M)", "log₁₀(1 + M(Xₜ))"], log_v: ["log₁₀(1 + V)", "log₁₀(1 + V(Xₜ))"],
+};
+
+/** A column's symbol, and its label on an axis. */
+export const symbol = (name: string): string => LABELS[name]![0];
+export const axisLabel = (name: string): string => LABELS[name]![1];
+
+const logarithms = new WeakMap<Float64Array, Float64Array>();
+
+export type Change = "point" | "filter" | "pins" | "chosen" | "aim";
+
+export class Session {
+  readonly points: Point[];
+  readonly names: Columns;
+  /** How often each group occurs, and the logarithm of that. */
+  n!: Float64Array;
+  logN!: Float64Array;
+  table!: Columns;
+  /** The groups in the range, rarest first, and the others. */
+  inside = new Uint32Array();
+  outside = new Uint32Array();
+  fit: Fit = { n: 0, line: null };
+  axes: Axes = AXES[0]!;
+  pins: number[] = [];
+  chosen: Uint32Array | null = null;
+  aim: number | null = null;
+  private readonly listeners: ((change: Change) => void)[] = [];
+  private asked = 0;
+
+  constructor(readonly run: Run, public place: number, public range: Range) {
+    this.points = run.points.groups;
+    this.names = run.groups!;
+    this.count(this.names.reals("n"));
+    const ids = this.names.reals("group_id");
+    const pinned = (route().params.get("pin") ?? "").split(",").filter(Boolean).map(Number);
+    this.axes = AXES.find(({ x, y }) => `${y}-${x}` === route().params.get("plot")) ?? AXES[0]!;
+    this.pins = pinned.map((id) => ids.indexOf(id)).filter((place) => place >= 0).slice(0, PINS);
+  }
+
+  private count(n: Float64Array): void {
+    if (n === this.n) return;
+    this.n = n;
+    this.logN = n.map(Math.log10);
+  }
+
+  get point(): Point {
+    return this.points[this.place]!;
+  }
+
+  on(listener: (change: Change) => void): void {
+    this.listeners.push(listener);
+  }
+
+  private tell(change: Change): void {
+    this.listeners.forEach((listener) => listener(change));
+  }
+
+  /** Goes to a point; while one is being decoded, only the last wish counts. */
+  async move(place: number): Promise<void> {
+    const ticket = ++this.asked;
+    const table = await this.run.at(this.points[place]!);
+    if (ticket !== this.asked) return;
+    this.place = place;
+    this.table = table;
+    this.count(table.has("n") ? table.reals("n") : this.names.reals("n"));
+    this.sift();
+    this.tell("point");
+  }
+
+  /** Takes another range of frequencies. */
+  filter(range: Range): void {
+    this.range = range;
+    note({ min: range.minimum, max: range.maximum });
+    this.sift();
+    this.tell("filter");
+  }
+
+  /** Draws something else. */
+  plot(axes: Axes): void {
+    this.axes = axes;
+    note({ plot: axes === AXES[0] ? null : `${axes.y}-${axes.x}` });
+    this.sift();
+    this.tell("filter");
+  }
+
+  /** The values of a column, or log₁₀(1 + value), at some point. */
+  values(name: string, table: Columns): Float64Array {
+    if (name === "log_n") return table === this.table || !table.has("n") ? this.logN : table.reals("n").map(Math.log10);
+    if (!name.startsWith("log_")) return table.reals(name);
+    const own = table.reals(name.slice(4));
+    let made = logarithms.get(own);
+    if (!made) logarithms.set(own, (made = own.map((value) => Math.log10(1 + value))));
+    return made;
+  }
+
+  private sift(): void {
+    const { inside, outside } = split(this.n, this.range);
+    this.inside = inside;
+    this.outside = outside;
+    this.fit = this.fitAt(this.table);
+  }
+
+  /** The line of y on x at some point, over the range. */
+  fitAt(table: Columns): Fit {
+    const own = table.has("n") ? split(table.reals("n"), this.range).inside : this.inside;
+    return fitLine(this.values(this.axes.x, table), this.values(this.axes.y, table), own);
+  }
+
+  name(place: number, length?: number): string {
+    return tokenName(this.names.text("group", place), length);
+  }
+
+  pin(places: number[]): void {
+    for (const place of places) if (!this.pins.includes(place) && this.pins.length < PINS) this.pins.push(place);
+    this.pinned();
+  }
+
+  unpin(place: number | null): void {
+    this.pins = place === null ? [] : this.pins.filter((own) => own !== place);
+    this.pinned();
+  }
+
+  private pinned(): void {
+    note({ pin: this.pins.map((place) => this.names.number("group_id", place)).join(",") });
+    this.tell("pins");
+  }
+
+  choose(places: Uint32Array | null): void {
+    this.chosen = places && places.length > 0 ? places : null;
+    this.tell("chosen");
+  }
+
+  aimAt(place: number | null): void {
+    if (place === this.aim) return;
+    this.aim = place;
+    this.tell("aim");
+  }
+
+  /** A group in one line, for eyes and ears. */
+  describe(place: number): string {
+    const value = (name: string) => short(this.table.number(name, place));
+    return `${this.name(place)}: n ${this.n[place]!.toLocaleString("en-US")}, Q ${value("q")}, M ${value("m")}, V ${value("v")}`;
+  }
+}
+
+/** One decimal where the paper prints one; more for small numbers. */
+const short = (value: number): string => (Number.isNaN(value) ? "–" : Math.abs(value) >= 100 ? value.toFixed(1) : value.toPrecision(4));
+
+function split(n: Float64Array, range: Range): { inside: Uint32Array<ArrayBuffer>; outside: Uint32Array<ArrayBuffer> } {
+  const inside = new Uint32Array(n.length);
+  const outside = new Uint32Array(n.length);
+  let [a, b] = [0, 0];
+  for (let i = 0; i < n.length; i++) {
+    if (n[i]! >= range.minimum && n[i]! <= range.maximum) inside[a++] = i;
+    else outside[b++] = i;
+  }
+  return { inside: inside.slice(0, a), outside: outside.slice(0, b) };
+}
