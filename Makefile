@@ -14,12 +14,17 @@ help: ## What can be made
 test: lint $(MINILM)/config.json ## Every test that needs only a Rust toolchain and Python
 	cargo build --release --workspace
 	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release --workspace
+	NO_NODE=1 PYTHON=$(PYTHON) tools/test_page.sh
 
 test-all: test $(VENV)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples
 	$(REFERENCE) tools/parity.py $(WORK)/minilm
 	$(REFERENCE) tools/parity.py $(WORK)/gpt2
 	$(REFERENCE) tools/parity.py $(WORK)/bert
+	$(PYTHON) tools/check_memory.py $(WORK)/minilm --sentences 50000
+	$(REFERENCE) tools/make_measure_golden.py $(WORK)/minilm --out $(WORK)/golden.parquet
+	cmp crates/layerscope/tests/data/minilm/golden.parquet $(WORK)/golden.parquet
+	$(REFERENCE) tools/s3_round_trip.py $(WORK)/minilm pocket/corpus/held-out.txt
 	$(REFERENCE) tools/make_fixtures.py --out $(WORK)/fixtures
 	diff -r --exclude README.md --exclude .gitignore fixtures $(WORK)/fixtures
 
@@ -33,6 +38,7 @@ bench: $(VENV)/ready ## Speed against the reference library, and of matrix produ
 	cargo build --release --workspace --examples
 	cargo run --release --manifest-path benches/products/Cargo.toml --target-dir target/products
 	$(REFERENCE) tools/bench.py $(WORK)/minilm $(WORK)/bert $(WORK)/gpt2
+	$(REFERENCE) tools/bench_statistics.py $(WORK)/minilm $(WORK)/bert
 
 fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
 	$(REFERENCE) tools/make_fixtures.py

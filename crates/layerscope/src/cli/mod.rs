@@ -8,6 +8,7 @@ mod merge;
 mod models;
 mod panics;
 mod progress;
+mod report;
 mod show;
 mod weights;
 
@@ -44,6 +45,8 @@ enum Command {
     Measure(Box<measure::Arguments>),
     /// Join the shards of a measurement into one run
     Merge(merge::Arguments),
+    /// One self-contained page to explore runs with
+    Report(report::Arguments),
     /// Print the tables of a run
     Show(show::Arguments),
     /// Architecture of a checkpoint, tensors read and ignored, memory needed and measured speed
@@ -68,6 +71,7 @@ pub fn main() -> ExitCode {
         Command::Demo { threads } => demo::run(thread_count(threads)).and_then(|demo| print(&demo.to_string())),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Weights(arguments) => weights::run(&arguments),
