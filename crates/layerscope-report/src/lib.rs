@@ -21,6 +21,7 @@
 
 mod error;
 pub mod export;
+pub mod figure;
 mod run;
 mod table;
 pub mod text;

@@ -1,0 +1,159 @@
+//! Plates to files.
+
+use std::path::{Path, PathBuf};
+
+use super::compose::compose;
+use super::context::Context;
+use super::data::View;
+use super::font::drawable;
+use super::list::LIST;
+use super::plate::{Body, Plate};
+use super::scene::Scene;
+use super::sheet::Preferred;
+use super::text::Text;
+use super::theme::Look;
+use super::{Settings, pdf, png, svg, tex};
+use crate::error::{Error, Result};
+use crate::export::{self, Format};
+use crate::run::Run;
+use crate::table::Table;
+use crate::text::shortened;
+
+/// A figure or table that was written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Its id in [`LIST`].
+    pub figure: &'static str,
+    /// Its files.
+    pub files: Vec<PathBuf>,
+}
+
+/// A figure that was not drawn.
+#[derive(Clone, Debug)]
+pub struct Skipped {
+    /// Its id in [`LIST`].
+    pub figure: &'static str,
+    /// The model it would have been of, where it is of one.
+    pub model: Option<String>,
+    /// What is missing.
+    pub reason: String,
+}
+
+/// What became of a call of [`draw`].
+#[derive(Clone, Debug, Default)]
+pub struct Drawing {
+    /// What was written, in the order of [`LIST`].
+    pub written: Vec<Written>,
+    /// What was not drawn, and why.
+    pub skipped: Vec<Skipped>,
+    /// The file that includes all others.
+    pub tex: PathBuf,
+}
+
+/// Points in a millimetre.
+const POINTS_PER_MM: f64 = 72.0 / 25.4;
+/// Widths of figures if nobody says so: those of an ACL paper.
+const COLUMN_MM: f64 = 77.0;
+const PAGE_MM: f64 = 160.0;
+
+/// Draws every figure that `runs` support into the folder `out`, which is made if need be; calls `progress` after each.
+pub fn draw(runs: &[Run], settings: &Settings, out: &Path, progress: &mut dyn FnMut(&Written)) -> Result<Drawing> {
+    check(runs, settings)?;
+    std::fs::create_dir_all(out).map_err(|error| Error::file(out, error.to_string()))?;
+    let context = Context { views: View::all(runs, settings), settings };
+    let look = Look::of(settings.theme);
+    let mut drawing = Drawing { tex: out.join("figures.tex"), ..Drawing::default() };
+    let mut document = String::from("% Figures and tables by Layerscope. \\usepackage{graphicx,booktabs,textcomp}\n");
+    for figure in LIST {
+        let wanted = settings.only.is_empty() || settings.only.iter().any(|name| figure.is_called(name));
+        if !wanted {
+            continue;
+        }
+        for outcome in (figure.draw)(&context) {
+            match outcome {
+                Ok(plate) => {
+                    document += &include(&plate, settings);
+                    let written = Written { figure: figure.id, files: write(&plate, settings, &look, out)? };
+                    progress(&written);
+                    drawing.written.push(written);
+                }
+                Err(skip) => drawing.skipped.push(Skipped { figure: figure.id, model: skip.model, reason: skip.reason }),
+            }
+        }
+    }
+    save(&drawing.tex, document.as_bytes())?;
+    Ok(drawing)
+}
+
+fn check(runs: &[Run], settings: &Settings) -> Result<()> {
+    if runs.is_empty() {
+        return Err(Error::Setting("no runs to draw figures of".into()));
+    }
+    if let Some(unknown) = settings.only.iter().find(|name| !LIST.iter().any(|figure| figure.is_called(name))) {
+        let known: Vec<&str> = LIST.iter().map(|figure| figure.id).collect();
+        return Err(Error::Setting(format!("unknown figure `{}`; use {}", shortened(unknown), known.join(", "))));
+    }
+    if let Some((low, high)) = settings.frequency.filter(|(low, high)| low > high || *low < 1) {
+        return Err(Error::Setting(format!("frequency {low}:{high} is not a range MIN:MAX with 1 <= MIN <= MAX")));
+    }
+    Ok(())
+}
+
+/// The scene of a plate; none for a table.
+pub(crate) fn scene(plate: &Plate, settings: &Settings, look: &Look) -> Option<Scene> {
+    let width =
+        |preferred: Preferred| settings.width_mm.unwrap_or(if preferred == Preferred::Page { PAGE_MM } else { COLUMN_MM }) * POINTS_PER_MM;
+    let title = settings.title.as_ref().map(|title| Text::plain(drawable(title, 200)));
+    let mut scene = match &plate.body {
+        Body::Panels(sheet) => compose(sheet, look, width(sheet.preferred), title.as_ref()),
+        Body::Drawing(preferred, draw) => draw(look, width(*preferred)),
+        Body::Table(_) => return None,
+    };
+    scene.description = plate.description.clone();
+    Some(scene)
+}
+
+fn write(plate: &Plate, settings: &Settings, look: &Look, out: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut keep = |ending: &str, bytes: &[u8]| {
+        let path = out.join(format!("{}{ending}", plate.name));
+        save(&path, bytes)?;
+        files.push(path);
+        Ok::<(), Error>(())
+    };
+    if let Body::Table(table) = &plate.body {
+        for (format, ending) in [(Format::Markdown, ".md"), (Format::Csv, ".csv"), (Format::Latex, ".tex")] {
+            keep(ending, &printed(table, format)?)?;
+        }
+    }
+    if let Some(scene) = scene(plate, settings, look) {
+        keep(".svg", svg::write(&scene, true).as_bytes())?;
+        keep(".pdf", &pdf::write(&scene)?)?;
+        keep(".png", &png::write(&scene)?)?;
+    }
+    for (suffix, table) in &plate.numbers {
+        keep(&format!("{suffix}.csv"), &printed(table, Format::Csv)?)?;
+    }
+    Ok(files)
+}
+
+fn printed(table: &Table, format: Format) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    export::write(table, format, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn include(plate: &Plate, settings: &Settings) -> String {
+    let wide = |preferred: Preferred| settings.width_mm.map_or(preferred == Preferred::Page, |width| width > 100.0);
+    match &plate.body {
+        Body::Panels(sheet) => "\n".to_owned() + &tex::figure(&plate.name, &plate.caption, wide(sheet.preferred)),
+        Body::Drawing(preferred, _) => "\n".to_owned() + &tex::figure(&plate.name, &plate.caption, wide(*preferred)),
+        Body::Table(_) => "\n".to_owned() + &tex::table(&plate.name, &plate.caption),
+    }
+}
+
+/// Written beside and renamed, so that a file is whole or absent.
+fn save(path: &Path, bytes: &[u8]) -> Result<()> {
+    let part = path.with_extension("part");
+    std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path)).map_err(|error| Error::file(path, error.to_string()))
+}

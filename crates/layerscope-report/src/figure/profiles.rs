@@ -1,0 +1,412 @@
+//! Measures along the layers, one line per model.
+
+use super::context::Context;
+use super::data::{Profile, Row, View};
+use super::plate::{Body, Outcome, Plate, Skip};
+use super::rows::{Kind as Cells, Rows, integer, real};
+use super::sheet::{Axis, Line, Mark, Panel, Preferred, Sheet};
+use super::tex;
+use super::text::Text;
+use super::ticks::{Kind, Scale};
+use crate::table::Cell;
+
+/// One panel: a measure and how its axis is called.
+struct Curve {
+    title: &'static str,
+    label: &'static str,
+    measure: &'static str,
+    /// The first that the run has.
+    variants: &'static [Option<&'static str>],
+    selections: &'static [&'static str],
+    /// The spread to draw around the line, as a variant of the same measure.
+    band: Option<&'static str>,
+    /// A value worth a thin line: 0, 1, -1.
+    mark: Option<f64>,
+}
+
+/// The paper's figures are of the selected groups.
+const SELECTED: &[&str] = &["selected", "all"];
+const ALL: &[&str] = &["all", "selected", "sample"];
+
+const fn curve(title: &'static str, label: &'static str, measure: &'static str) -> Curve {
+    Curve { title, label, measure, variants: &[None], selections: SELECTED, band: None, mark: None }
+}
+
+const fn overall(title: &'static str, label: &'static str, measure: &'static str) -> Curve {
+    Curve { title, label, measure, variants: &[None], selections: ALL, band: None, mark: None }
+}
+
+/// A figure of such panels.
+struct Plan {
+    id: &'static str,
+    curves: &'static [Curve],
+    columns: usize,
+    preferred: Preferred,
+    caption: &'static str,
+    /// Whether measures over groups follow the frequency range that was asked for.
+    over_groups: bool,
+}
+
+pub(crate) fn fig4(context: &Context) -> Vec<Outcome> {
+    const CURVES: &[Curve] = &[
+        curve("C.V. of Q", "C.V. of *Q*(*X*_{t})", "cv_q"),
+        Curve { mark: Some(-1.0), ..curve("Slope of V on M", "slope", "slope_v_on_m") },
+        Curve { mark: Some(1.0), ..curve("R² of V on M", "*R*²", "r2_v_on_m") },
+    ];
+    let caption = "Coefficient of variation of $Q(X_t)$, and slope and $R^2$ of the regression of $V(X_t)$ on $M(X_t)$, by layer.";
+    let plan = Plan { id: "fig4", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: true };
+    vec![draw(context, &plan)]
+}
+
+pub(crate) fn fig6(context: &Context) -> Vec<Outcome> {
+    const CURVES: &[Curve] = &[curve("", "*V*_{W}(*X*) / *V*(*X*)", "v_within_over_v")];
+    let caption = "Share of the variance within groups, $V_W(X)/V(X)$, by layer.";
+    vec![draw(context, &Plan { id: "fig6", curves: CURVES, columns: 1, preferred: Preferred::Column, caption, over_groups: false })]
+}
+
+pub(crate) fn fig17(context: &Context) -> Vec<Outcome> {
+    const CURVES: &[Curve] = &[
+        Curve { mark: Some(0.0), ..curve("Q", "slope of log_{10}(1 + *Q*(*X*_{t}))", "slope_log_q_on_log_n") },
+        Curve { mark: Some(0.0), ..curve("M", "slope of log_{10}(1 + *M*(*X*_{t}))", "slope_log_m_on_log_n") },
+        Curve { mark: Some(0.0), ..curve("V", "slope of log_{10}(1 + *V*(*X*_{t}))", "slope_log_v_on_log_n") },
+    ];
+    let caption = "Slopes of $\\log_{10}(1+Q(X_t))$, $\\log_{10}(1+M(X_t))$ and $\\log_{10}(1+V(X_t))$ on $\\log_{10} n_t$, by layer.";
+    vec![draw(context, &Plan { id: "fig17", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: true })]
+}
+
+pub(crate) fn fig18(context: &Context) -> Vec<Outcome> {
+    const CURVES: &[Curve] = &[
+        curve("", "*M*(*X*) / *Q*(*X*)", "m_over_q"),
+        curve("", "*V*(*X*) / *Q*(*X*)", "v_over_q"),
+        curve("", "*V*_{W}(*X*) / *Q*(*X*)", "v_within_over_q"),
+        curve("", "*V*_{B}(*X*) / *Q*(*X*)", "v_between_over_q"),
+    ];
+    let caption =
+        "Shares of the squared norm $Q(X)$ by layer: squared norm of the mean, variance, and the variance within and between groups.";
+    vec![draw(context, &Plan { id: "fig18", curves: CURVES, columns: 4, preferred: Preferred::Page, caption, over_groups: false })]
+}
+
+pub(crate) fn fig19(context: &Context) -> Vec<Outcome> {
+    const CURVES: &[Curve] = &[curve("", "*Q*(*X*)", "q"), curve("", "*M*(*X*)", "m"), curve("", "*V*(*X*)", "v")];
+    let caption = "Mean squared norm $Q(X)$, squared norm of the mean $M(X)$ and variance $V(X)$ by layer.";
+    vec![draw(context, &Plan { id: "fig19", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: false })]
+}
+
+pub(crate) fn fig20(context: &Context) -> Vec<Outcome> {
+    const CURVES: &[Curve] = &[
+        curve("", "*V*_{W}(*X*)", "v_within"),
+        curve("", "*V*_{B}(*X*)", "v_between"),
+        curve("", "*V*_{B}(*X*) / *V*(*X*)", "v_between_over_v"),
+    ];
+    let caption = "Variance within groups $V_W(X)$, between groups $V_B(X)$, and the share of the latter, by layer.";
+    vec![draw(context, &Plan { id: "fig20", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: false })]
+}
+
+pub(crate) fn ethayarajh1(context: &Context) -> Vec<Outcome> {
+    const CURVES: &[Curve] = &[overall("Mean cosine", "mean cosine", "mean_cosine"), overall("Mean norm", "mean norm", "mean_norm")];
+    let caption = "Mean cosine of all pairs of states, and mean norm of the states, by layer.";
+    vec![draw(context, &Plan { id: "ethayarajh1", curves: CURVES, columns: 2, preferred: Preferred::Page, caption, over_groups: false })]
+}
+
+pub(crate) fn ethayarajh2(context: &Context) -> Vec<Outcome> {
+    const CURVES: &[Curve] = &[
+        overall("Self-similarity", "self-similarity", "self_similarity"),
+        Curve { mark: Some(0.0), ..overall("Adjusted for anisotropy", "self-similarity − mean cosine", "self_similarity_adjusted") },
+    ];
+    let caption = "Self-similarity of groups with at least five states, and the same less the mean cosine, by layer.";
+    vec![draw(context, &Plan { id: "ethayarajh2", curves: CURVES, columns: 2, preferred: Preferred::Page, caption, over_groups: false })]
+}
+
+pub(crate) fn ethayarajh3(context: &Context) -> Vec<Outcome> {
+    const CURVES: &[Curve] = &[
+        overall("Intra-sentence similarity", "similarity", "intra_sentence_similarity"),
+        Curve { mark: Some(0.0), ..overall("Adjusted for anisotropy", "similarity − mean cosine", "intra_sentence_similarity_adjusted") },
+    ];
+    let caption = "Intra-sentence similarity, and the same less the mean cosine, by layer.";
+    vec![draw(context, &Plan { id: "ethayarajh3", curves: CURVES, columns: 2, preferred: Preferred::Page, caption, over_groups: false })]
+}
+
+pub(crate) fn ethayarajh4(context: &Context) -> Vec<Outcome> {
+    const CURVES: &[Curve] = &[
+        overall("Maximum explainable variance", "share of variance", "max_explainable_variance"),
+        Curve { mark: Some(0.0), ..overall("Adjusted for anisotropy", "share of variance, adjusted", "max_explainable_variance_adjusted") },
+    ];
+    let caption = "Maximum explainable variance of the chosen tokens, and the same less that of all states, by layer.";
+    vec![draw(context, &Plan { id: "ethayarajh4", curves: CURVES, columns: 2, preferred: Preferred::Page, caption, over_groups: false })]
+}
+
+pub(crate) fn isotropy(context: &Context) -> Vec<Outcome> {
+    const CURVES: &[Curve] = &[
+        overall("IsoScore", "IsoScore", "isoscore"),
+        overall("Effective rank", "effective rank", "effective_rank"),
+        Curve {
+            variants: &[Some("twonn"), Some("mle"), None],
+            selections: &["sample", "all"],
+            ..overall("Intrinsic dimension", "dimension (TwoNN)", "intrinsic_dimension")
+        },
+    ];
+    let caption = "IsoScore, effective rank of the covariance, and intrinsic dimension (TwoNN) of the states, by layer.";
+    vec![draw(context, &Plan { id: "isotropy", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: false })]
+}
+
+/// Anisotropy against relative depth; encoders and decoders apart, band = standard deviation over batches.
+pub(crate) fn shape1(context: &Context) -> Vec<Outcome> {
+    const CURVE: Curve = Curve {
+        variants: &[Some("batch4096"), Some("corpus"), None],
+        selections: &["sample", "all"],
+        band: Some("batch4096_std"),
+        ..overall("", "anisotropy *λ*_{1} / Σ*λ*", "anisotropy_svd")
+    };
+    let kinds = [("Encoders", false), ("Decoders", true)];
+    let mut panels = Vec::new();
+    let mut rows = columns();
+    let mut drawn = Vec::new();
+    let mut sentences = Vec::new();
+    for (title, causal) in kinds {
+        let views: Vec<&View> =
+            context.views.iter().filter(|view| (view.run.manifest["model"]["causal"].as_bool() == Some(true)) == causal).collect();
+        let mut lines = Vec::new();
+        for view in views {
+            let Some(found) = profile(view, &CURVE, false) else { continue };
+            let depth = found.profile.rows.iter().filter_map(|row| row.layer).max().unwrap_or(1).max(1) as f64;
+            push(&mut rows, title, view, &CURVE, &found);
+            sentences.push(extremes(view, &found.profile));
+            lines.push(line(view, &found, |layer| layer as f64 / depth));
+            drawn.push(view.series);
+        }
+        if !lines.is_empty() {
+            panels.push((title, lines));
+        }
+    }
+    if panels.is_empty() {
+        return vec![Err(missing(&[CURVE]))];
+    }
+    let heights: Vec<f64> = panels.iter().flat_map(|(_, lines)| lines).flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
+    let scale = Scale::around(Kind::Linear, heights).including(0.0);
+    let hollow = panels.iter().flat_map(|(_, lines)| lines).any(|line| !line.hollow.is_empty());
+    let panels: Vec<Panel> = panels
+        .into_iter()
+        .map(|(title, lines)| {
+            let x = Axis::new(Text::plain("relative depth"), Scale::linear(-0.02, 1.02));
+            Panel::new(Text::plain(title), x, Axis::new(Text::math(CURVE.label), scale), lines.into_iter().map(Mark::Line).collect())
+        })
+        .collect();
+    let preferred = if panels.len() > 1 { Preferred::Page } else { Preferred::Column };
+    let sheet = Sheet { panels, columns: 2, ratio: 0.75, legend: context.legend(&drawn, hollow), colour_bar: None, preferred };
+    let caption = format!(
+        "Anisotropy (share of the largest eigenvalue of the covariance) by relative depth; bands are one standard deviation over batches. {}",
+        sentences.join(" ")
+    );
+    vec![plate("shape1", sheet, rows, caption)]
+}
+
+/// A profile with what is drawn around it.
+struct Found {
+    profile: Profile,
+    selection: String,
+    variant: Option<&'static str>,
+    band: Option<Profile>,
+}
+
+fn profile(view: &View, curve: &Curve, over_groups: bool) -> Option<Found> {
+    if over_groups {
+        if let Some(profile) = view.norm_profile(curve.measure) {
+            return Some(Found { profile, selection: "selected".into(), variant: None, band: None });
+        }
+    }
+    let found = curve
+        .variants
+        .iter()
+        .find_map(|variant| view.profile_of(curve.measure, &[*variant], curve.selections).map(|found| (variant, found)));
+    let (variant, (profile, selection)) = found?;
+    let batches = variant.is_some_and(|variant| curve.band.is_some_and(|band| band.starts_with(variant)));
+    let band = curve
+        .band
+        .filter(|_| batches)
+        .and_then(|band| view.profile_of(curve.measure, &[Some(band)], &[&selection]))
+        .map(|(profile, _)| profile);
+    Some(Found { profile, selection, variant: *variant, band })
+}
+
+fn line(view: &View, found: &Found, x: impl Fn(i64) -> f64) -> Line {
+    let rows = &found.profile.rows;
+    let place = |row: &Row| x(row.layer.unwrap_or(0));
+    let mut line = Line::of_series(rows.iter().map(|row| (place(row), row.value)).collect(), view.series);
+    if let Some(before) = &found.profile.before_norm {
+        let earlier = rows.iter().filter(|row| row.layer < before.layer && row.value.is_some()).next_back();
+        let to = (place(before), before.value.unwrap_or(0.0));
+        let from = earlier.map_or(to, |row| (place(row), row.value.unwrap_or(0.0)));
+        line.hollow.push((from, to));
+    }
+    if let Some(band) = &found.band {
+        let around = |row: &Row| {
+            let spread = band.rows.iter().find(|other| other.layer == row.layer && other.point == row.point)?.value?;
+            let value = row.value?;
+            Some((place(row), value - spread, value + spread))
+        };
+        line.band = rows.iter().filter_map(around).collect();
+    }
+    line
+}
+
+fn draw(context: &Context, plan: &Plan) -> Outcome {
+    let mut rows = columns();
+    let (mut panels, mut drawn, mut sentences, mut hollow) = (Vec::new(), Vec::new(), Vec::new(), false);
+    for curve in plan.curves {
+        let mut lines = Vec::new();
+        for view in &context.views {
+            let Some(found) = profile(view, curve, plan.over_groups) else { continue };
+            push(&mut rows, curve.measure, view, curve, &found);
+            if panels.is_empty() {
+                sentences.push(extremes(view, &found.profile));
+            }
+            hollow |= found.profile.before_norm.is_some();
+            lines.push(line(view, &found, |layer| layer as f64));
+            drawn.push(view.series);
+        }
+        if !lines.is_empty() {
+            panels.push(panel(context, curve, lines));
+        }
+    }
+    if panels.is_empty() {
+        return Err(missing(plan.curves));
+    }
+    let single = panels.len() == 1;
+    let sheet = Sheet {
+        columns: plan.columns.min(panels.len()),
+        ratio: if single { 0.72 } else { 0.92 },
+        legend: context.legend(&drawn, hollow),
+        colour_bar: None,
+        preferred: plan.preferred,
+        panels,
+    };
+    let range = context.views.iter().map(|view| if plan.over_groups { view.frequency() } else { view.own_frequency() }).next();
+    let range = match range {
+        Some((low, high)) if plan.curves[0].selections == SELECTED => {
+            format!(" Groups with {} to {} states.", tex::count(low), tex::count(high))
+        }
+        _ => String::new(),
+    };
+    plate(plan.id, sheet, rows, format!("{}{range} {}", plan.caption, sentences.join(" ")))
+}
+
+/// A panel; lines of a very different size go to a second, logarithmic axis.
+fn panel(context: &Context, curve: &Curve, mut lines: Vec<Line>) -> Panel {
+    let title = Text::plain(curve.title);
+    let last = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(1.0, f64::max);
+    let room = last * 0.02;
+    let x = Axis::new(Text::plain("layer"), Scale { kind: Kind::Layers, min: -room, max: last + room });
+    let large = very_large(&lines);
+    for i in &large {
+        lines[*i].right = true;
+    }
+    let heights = |right: bool| lines.iter().filter(move |line| line.right == right).flat_map(|line| line.heights().collect::<Vec<f64>>());
+    let mut scale = Scale::around(Kind::Linear, heights(false));
+    if scale.min < 0.0 && heights(false).all(|value| value >= 0.0) {
+        scale.min = 0.0;
+    }
+    let near = |mark: &f64| *mark >= scale.min - 0.6 * (scale.max - scale.min) && *mark <= scale.max + 0.6 * (scale.max - scale.min);
+    let mark = curve.mark.filter(near);
+    if let Some(mark) = mark {
+        let room = 0.03 * (scale.max - scale.min);
+        scale = scale.including(mark - room).including(mark + room);
+    }
+    let right = (!large.is_empty()).then(|| {
+        let names: Vec<String> = context
+            .views
+            .iter()
+            .filter(|view| lines.iter().any(|line| line.right && line.marker == Some(view.series)))
+            .map(|view| view.label.clone())
+            .collect();
+        Axis::new(Text::plain(format!("{} (log)", names.join(", "))), Scale::around(Kind::Log, heights(true)))
+    });
+    let marks = mark.map(|y| Mark::Horizontal { y }).into_iter().chain(lines.into_iter().map(Mark::Line)).collect();
+    Panel { right, ..Panel::new(title, x, Axis::new(Text::math(curve.label), scale), marks) }
+}
+
+/// The lines above the widest gap between the largest values, if that gap is tenfold and all of them are positive.
+fn very_large(lines: &[Line]) -> Vec<usize> {
+    let mut sizes: Vec<(f64, usize)> = lines.iter().enumerate().map(|(i, line)| (line.heights().fold(0.0, f64::max), i)).collect();
+    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let gap = |i: &usize| if sizes[i - 1].0 > 0.0 { sizes[*i].0 / sizes[i - 1].0 } else { 0.0 };
+    let Some(widest) = (1..sizes.len()).max_by(|a, b| gap(a).total_cmp(&gap(b))) else { return Vec::new() };
+    let large: Vec<usize> = sizes[widest..].iter().map(|(_, i)| *i).collect();
+    let positive = large.iter().all(|i| lines[*i].heights().all(|value| value > 0.0));
+    if gap(&widest) >= 10.0 && positive { large } else { Vec::new() }
+}
+
+fn columns() -> Rows {
+    Rows::new(&[
+        ("panel", Cells::Text),
+        ("model", Cells::Text),
+        ("layer", Cells::Integer),
+        ("point", Cells::Text),
+        ("selection", Cells::Text),
+        ("measure", Cells::Text),
+        ("variant", Cells::Text),
+        ("value", Cells::Real),
+        ("se", Cells::Real),
+        ("band", Cells::Real),
+    ])
+}
+
+fn push(rows: &mut Rows, panel: &str, view: &View, curve: &Curve, found: &Found) {
+    for row in found.profile.all() {
+        let band =
+            found.band.as_ref().and_then(|band| band.all().find(|other| other.layer == row.layer && other.point == row.point)?.value);
+        let variant = found.variant.map_or(Cell::Null, Cell::Text);
+        let name = Cell::Text(view.run.model());
+        rows.push(&[
+            Cell::Text(panel),
+            name,
+            integer(row.layer),
+            Cell::Text(row.point.name()),
+            Cell::Text(&found.selection),
+            Cell::Text(curve.measure),
+            variant,
+            real(row.value),
+            real(row.se),
+            real(band),
+        ]);
+    }
+}
+
+/// "name: smallest 0.1 at layer 3, largest 0.5 at layer 9."
+fn extremes(view: &View, profile: &Profile) -> String {
+    let defined: Vec<(i64, f64)> = profile.rows.iter().filter_map(|row| Some((row.layer?, row.value?))).collect();
+    let by = |a: &&(i64, f64), b: &&(i64, f64)| a.1.total_cmp(&b.1);
+    match (defined.iter().min_by(by), defined.iter().max_by(by)) {
+        (Some(low), Some(high)) => {
+            let digits = if high.1.abs() >= 100.0 { 1 } else { 3 };
+            let name = tex::name(view.run.model());
+            format!(
+                "{name}: smallest {} at layer {}, largest {} at layer {}.",
+                tex::number(low.1, digits),
+                low.0,
+                tex::number(high.1, digits),
+                high.0
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+fn missing(curves: &[Curve]) -> Skip {
+    let mut names: Vec<&str> = curves.iter().map(|curve| curve.measure).collect();
+    names.dedup();
+    Skip::new(format!("no run has {}", names.join(", ")))
+}
+
+fn plate(id: &str, sheet: Sheet, rows: Rows, caption: String) -> Outcome {
+    let table = rows.table().map_err(|error| Skip::new(error.to_string()))?;
+    let description = format!(
+        "{id}: {}",
+        sheet
+            .panels
+            .iter()
+            .map(|panel| format!("{} by {}", panel.y.label.characters(), panel.x.label.characters()))
+            .collect::<Vec<_>>()
+            .join("; ")
+    );
+    Ok(Plate { name: id.into(), body: Body::Panels(sheet), numbers: vec![("", table)], caption: caption.trim().into(), description })
+}
