@@ -7,7 +7,7 @@ use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, Key as LegendKey, Line, Mark, Paint, Panel, Preferred, Sheet};
 use super::tex;
 use super::text::{Text, decimals};
-use super::ticks::{Kind, Scale};
+use super::ticks::Scale;
 use crate::table::Cell;
 
 pub(crate) fn norm_and_cosine(context: &Context) -> Vec<Outcome> {
@@ -45,9 +45,9 @@ fn draw(context: &Context) -> Outcome {
     if all.is_empty() {
         return Err(Skip::new("no run has both m_over_q and mean_cosine"));
     }
-    let range = |of: fn(&(f64, f64)) -> f64| Scale::around(Kind::Linear, all.iter().map(of)).including(0.0);
+    let range = |of: fn(&(f64, f64)) -> f64| Scale::from_zero(all.iter().map(of));
     let note =
-        spearman(&all).map_or(Text::default(), |rho| Text::math(&format!("Spearman's *ρ* {} over {} points", decimals(rho, 3), all.len())));
+        spearman(&all).map_or(Text::default(), |rho| Text::math(&format!("Spearman’s *ρ* {} over {} points", decimals(rho, 3), all.len())));
     let diagonal = Mark::Slope { slope: 1.0, intercept: 0.0, paint: Paint::Quiet, dashed: true };
     let x = Axis::new(Text::plain("mean cosine"), range(|pair| pair.0));
     let y = Axis::new(Text::math("*M*(*X*) / *Q*(*X*)"), range(|pair| pair.1));

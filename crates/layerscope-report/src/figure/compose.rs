@@ -40,7 +40,7 @@ pub(crate) fn compose(sheet: &Sheet, look: &Look, width: f64, title: Option<&Tex
 }
 
 fn points(mark: &Mark) -> usize {
-    if let Mark::Points(points) = mark { points.len() } else { 0 }
+    if let Mark::Points { points, .. } = mark { points.len() } else { 0 }
 }
 
 /// Sizes of one panel's surroundings.
@@ -80,7 +80,9 @@ fn laid_out(sheet: &Sheet, look: &Look, width: f64, title: Option<&Text>, dots: 
         let mut x = MARGIN;
         for (column, panel) in panels.iter().enumerate() {
             let area = Area { x: x + lefts[column], y: y + head, width: plot, height };
-            draw_panel(&mut scene, look, panel, area, &slots[column], dots, noted);
+            // A title may reach over the margin up to the next panel's.
+            let reach = if column + 1 < columns { plot + rights[column] + lefts[column + 1] - 8.0 } else { width - MARGIN - area.x };
+            draw_panel(&mut scene, look, panel, area, &slots[column], dots, noted, reach);
             x = area.right() + rights[column];
         }
         let labelled = slots.iter().take(panels.len()).any(|slot| slot.x_label);
@@ -114,7 +116,8 @@ fn widest(ticks: &[Tick]) -> f64 {
     ticks.iter().filter_map(|tick| tick.label.as_ref()).map(|label| label.width(TICK)).fold(0.0, f64::max)
 }
 
-fn draw_panel(scene: &mut Scene, look: &Look, panel: &Panel, area: Area, slot: &Slot, dots: Option<f64>, noted: bool) {
+#[allow(clippy::too_many_arguments)] // one call, everything that the layout decided
+fn draw_panel(scene: &mut Scene, look: &Look, panel: &Panel, area: Area, slot: &Slot, dots: Option<f64>, noted: bool, reach: f64) {
     let (x, y) = if panel.equal { equal(panel.x.scale, panel.y.scale, &area) } else { (panel.x.scale, panel.y.scale) };
     let frame = Frame { area, x, y, right: panel.right.as_ref().map(|axis| axis.scale) };
     let (x_ticks, x_factor) = without_overlap(&x, &area);
@@ -148,10 +151,10 @@ fn draw_panel(scene: &mut Scene, look: &Look, panel: &Panel, area: Area, slot: &
         let at = area.right() + PAD + 2.0 + widest(&ticks) + LABEL;
         upright(scene, look, fitted(with_factor(right, factor), LABEL, area.height + 16.0), (at, area.y + area.height / 2.0));
     }
-    let title = fitted(panel.title.clone().in_style(Style::SemiBold), LABEL, area.width + 4.0);
+    let title = fitted(panel.title.clone().in_style(Style::SemiBold), LABEL, reach);
     let above = if noted { TICK * 1.45 } else { 0.0 };
     scene.text((area.x, area.y - 3.5 - above), Anchor::Start, title, LABEL, look.text);
-    scene.text((area.x, area.y - 3.5), Anchor::Start, fitted(panel.note.clone(), TICK, area.width + 4.0), TICK, look.quiet);
+    scene.text((area.x, area.y - 3.5), Anchor::Start, fitted(panel.note.clone(), TICK, reach), TICK, look.quiet);
 }
 
 fn vertical_ticks(scene: &mut Scene, look: &Look, area: &Area, scale: &Scale, ticks: &[Tick], right: bool) {
@@ -187,17 +190,17 @@ fn grid(scene: &mut Scene, look: &Look, frame: &Frame, x: &[Tick], y: &[Tick]) {
 
 /// As many ticks as have room for their labels beside each other.
 fn without_overlap(scale: &Scale, area: &Area) -> (Vec<Tick>, i32) {
+    let gap = if scale.kind == Kind::Layers { 5.0 } else { 8.0 };
     let fits = |ticks: &[Tick]| {
         let mut end = f64::NEG_INFINITY;
         ticks.iter().filter_map(|tick| tick.label.as_ref().map(|label| (tick.value, label.width(TICK)))).all(|(value, width)| {
             let start = area.width * scale.place(value) - width / 2.0;
-            let free = start > end + 3.0;
+            let free = start > end + gap;
             end = start + width;
             free
         })
     };
-    let most = room(area.width, if scale.kind == Kind::Layers { 15.0 } else { 24.0 });
-    let all: Vec<(Vec<Tick>, i32)> = (1..=most).rev().map(|room| scale.ticks(room)).collect();
+    let all: Vec<(Vec<Tick>, i32)> = (1..=7).rev().map(|room| scale.ticks(room)).collect();
     all.iter().find(|(ticks, _)| fits(ticks)).or(all.last()).cloned().unwrap_or_default()
 }
 

@@ -29,64 +29,77 @@ pub(crate) fn definitions(_: &Context) -> Vec<Outcome> {
 
 /// Two pictures side by side, with their formulas below.
 fn clouds(look: &Look, width: f64) -> Scene {
-    let half = width / 2.0 - MARGIN;
-    let height = half * 0.62;
-    let mut scene = Scene::new(width, height + 2.0 * MARGIN + 2.6 * LABEL, look.background);
-    let groups = [((0.70, 0.24), 0.085, 0usize), ((0.84, 0.55), 0.10, 1), ((0.53, 0.52), 0.075, 2)];
+    let half = (width - 3.0 * MARGIN) / 2.0;
+    let height = half * 0.66;
+    let mut scene = Scene::new(width, height + 3.0 * MARGIN + 2.2 * LABEL, look.background);
     for side in 0..2 {
-        let at = |x: f64, y: f64| (MARGIN + side as f64 * (half + MARGIN) + x * half, MARGIN + y * height);
-        let origin = at(0.1, 0.9);
-        let shown = if side == 0 { &groups[..1] } else { &groups[..] };
-        let centre = shown.iter().fold((0.0, 0.0), |sum, ((x, y), ..)| (sum.0 + x / shown.len() as f64, sum.1 + y / shown.len() as f64));
-        for ((x, y), spread, series) in shown {
-            let spread = if side == 0 { spread * 1.9 } else { *spread };
-            for (dx, dy) in cloud(if side == 0 { 60 } else { 34 }, *series) {
-                let (px, py) = at(x + dx * spread, y + dy * spread * 1.5);
-                let shape = Shape::Circle { x: px, y: py, radius: 1.5 };
-                scene.fill(shape, look.colour(*series).mix(look.background, 0.35));
-            }
-        }
-        let mean = at(centre.0, centre.1);
-        arrow(&mut scene, origin, mean, Stroke::solid(look.text, 1.0));
-        let label = |scene: &mut Scene, at: (f64, f64), anchor, markup: &str| halo(scene, look, at, anchor, markup);
+        let left = MARGIN + side as f64 * (half + MARGIN);
+        // Fractions of half the width in both directions, so that clouds are round.
+        let at = |x: f64, y: f64| (left + x * half, MARGIN + y * half);
         if side == 0 {
-            let (edge, start) = (at(centre.0 + 0.085 * 1.9 * 1.25, centre.1), at(centre.0, centre.1));
-            arrow(&mut scene, start, edge, Stroke::solid(look.accent, 1.0));
-            label(&mut scene, ((start.0 + edge.0) / 2.0 + 4.0, start.1 - 5.0), Anchor::Middle, "√*V*(*X*_{t})");
-            label(&mut scene, (mean.0 - 5.0, mean.1 - 7.0), Anchor::End, "*μ*(*X*_{t})");
-            let cloud = at(0.70, 0.24 - 0.085 * 1.9 * 1.5 - 0.02);
-            label(&mut scene, (cloud.0 + 40.0, cloud.1 + 10.0), Anchor::Start, "*X*_{t}");
+            one_group(&mut scene, look, &at)
         } else {
-            for ((x, y), _, series) in shown {
-                let own = at(*x, *y);
-                scene.line(mean, own, Stroke { colour: look.accent, width: 1.0, dash: &[2.5, 1.8] });
-                scene.outlined(Shape::Circle { x: own.0, y: own.1, radius: 2.8 }, look.colour(*series), Stroke::solid(look.text, 0.8));
-            }
-            let (a, b) = (at(0.84, 0.55), mean);
-            label(&mut scene, ((a.0 + b.0) / 2.0 + 2.0, (a.1 + b.1) / 2.0 + 13.0), Anchor::Middle, "*V*_{B}: means");
-            let within = at(0.84, 0.55);
-            label(&mut scene, (within.0 + 4.0, within.1 + 0.30 * height * 0.75), Anchor::Middle, "*V*_{W}: within groups");
-            label(&mut scene, (mean.0 - 7.0, mean.1 - 6.0), Anchor::End, "*μ*(*X*)");
+            all_groups(&mut scene, look, &at)
         }
-        scene.outlined(
-            Shape::Circle { x: mean.0, y: mean.1, radius: 2.8 },
-            if side == 0 { look.colour(0) } else { look.background },
-            Stroke::solid(look.text, 0.9),
-        );
-        super::legend::cross(&mut scene, look, origin);
-        label(&mut scene, (origin.0 + 7.0, origin.1 + 4.0), Anchor::Start, "origin");
-        let norm = if side == 0 { "√*M*(*X*_{t}) = ||*μ*(*X*_{t})||" } else { "√*M*(*X*) = ||*μ*(*X*)||" };
-        let along = (origin.0 + (mean.0 - origin.0) * 0.42, origin.1 + (mean.1 - origin.1) * 0.42);
-        label(&mut scene, (along.0 - 6.0, along.1 - 6.0), Anchor::End, norm);
-        let formula = if side == 0 {
-            "*Q*(*X*_{t}) = *M*(*X*_{t}) + *V*(*X*_{t})"
-        } else {
-            "*Q*(*X*) = *M*(*X*) + *V*(*X*),   *V*(*X*) = *V*_{W}(*X*) + *V*_{B}(*X*)"
-        };
-        let (x, _) = at(0.5, 1.0);
-        scene.text((x, MARGIN + height + 1.9 * LABEL), Anchor::Middle, Text::math(formula), LABEL + 0.5, look.text);
+        let formula =
+            if side == 0 { "*Q*(*X*_{t}) = *M*(*X*_{t}) + *V*(*X*_{t})" } else { "*Q*(*X*) = *M*(*X*) + *V*_{W}(*X*) + *V*_{B}(*X*)" };
+        scene.text((left + half / 2.0, MARGIN + height + 2.0 * LABEL), Anchor::Middle, Text::math(formula), LABEL + 0.5, look.text);
     }
     scene
+}
+
+type At<'a> = &'a dyn Fn(f64, f64) -> (f64, f64);
+
+fn one_group(scene: &mut Scene, look: &Look, at: At) {
+    let (origin, mean, radius) = (at(0.08, 0.60), at(0.66, 0.25), 0.21);
+    dots(scene, look, at, (0.66, 0.25), radius, 70, 0);
+    norm(scene, look, origin, mean, "√*M*(*X*_{t}) = ||*μ*(*X*_{t})||");
+    let edge = at(0.66 + radius * 0.72, 0.25 + radius * 0.72);
+    arrow(scene, mean, edge, Stroke::solid(look.accent, 1.1));
+    halo(scene, look, (edge.0 + 3.0, edge.1 + 8.0), Anchor::Start, "√*V*(*X*_{t})");
+    mark(scene, look, mean, look.colour(0));
+    halo(scene, look, (mean.0 - 6.0, mean.1 - 5.0), Anchor::End, "*μ*(*X*_{t})");
+    let (x, y) = at(0.66 + radius * 1.02, 0.25 - radius * 0.8);
+    halo(scene, look, (x, y), Anchor::Start, "*X*_{t}");
+}
+
+fn all_groups(scene: &mut Scene, look: &Look, at: At) {
+    let groups = [((0.55, 0.13), 0.105, 0), ((0.83, 0.22), 0.12, 1), ((0.66, 0.45), 0.115, 2)];
+    let (origin, centre) = (at(0.08, 0.60), (0.68, 0.267));
+    let mean = at(centre.0, centre.1);
+    for ((x, y), radius, series) in groups {
+        dots(scene, look, at, (x, y), radius, 30, series);
+    }
+    norm(scene, look, origin, mean, "√*M*(*X*) = ||*μ*(*X*)||");
+    for ((x, y), _, series) in groups {
+        scene.line(mean, at(x, y), Stroke { colour: look.accent, width: 1.1, dash: &[2.5, 1.8] });
+        mark(scene, look, at(x, y), look.colour(series));
+    }
+    mark(scene, look, mean, look.background);
+    halo(scene, look, (mean.0 - 7.0, mean.1 + 1.0), Anchor::End, "*μ*(*X*)");
+    let below = at(0.66, 0.45 + 0.115 * 1.15);
+    halo(scene, look, (below.0, below.1 + 8.0), Anchor::Middle, "*V*_{W}: within groups");
+    let right = at(0.99, 0.40);
+    halo(scene, look, right, Anchor::End, "*V*_{B}: between");
+    halo(scene, look, (right.0, right.1 + 9.0), Anchor::End, "groups");
+}
+
+fn dots(scene: &mut Scene, look: &Look, at: At, (x, y): (f64, f64), radius: f64, count: usize, series: usize) {
+    let points = cloud(count, series).map(|(dx, dy)| at(x + dx * radius, y + dy * radius)).collect();
+    scene.fill(Shape::Dots { points, radius: 1.4 }, look.colour(series).mix(look.background, 0.4));
+}
+
+/// The arrow from the origin to a mean.
+fn norm(scene: &mut Scene, look: &Look, origin: (f64, f64), mean: (f64, f64), label: &str) {
+    arrow(scene, origin, mean, Stroke::solid(look.text, 1.1));
+    super::legend::cross(scene, look, origin);
+    halo(scene, look, (origin.0 + 8.0, origin.1 + 4.0), Anchor::Start, "origin");
+    let along = (origin.0 + (mean.0 - origin.0) * 0.40, origin.1 + (mean.1 - origin.1) * 0.40);
+    halo(scene, look, (along.0 - 5.0, along.1 - 5.0), Anchor::End, label);
+}
+
+fn mark(scene: &mut Scene, look: &Look, (x, y): (f64, f64), fill: super::scene::Colour) {
+    scene.outlined(Shape::Circle { x, y, radius: 2.8 }, fill, Stroke::solid(look.text, 0.9));
 }
 
 /// Text on a patch of background, so that lines and points behind it do not disturb.
@@ -107,7 +120,7 @@ fn halo(scene: &mut Scene, look: &Look, (x, y): (f64, f64), anchor: Anchor, mark
 /// Points around (0, 0) by a fixed rule: a sunflower with its rings pulled towards the middle.
 fn cloud(count: usize, turn: usize) -> impl Iterator<Item = (f64, f64)> {
     (0..count).map(move |i| {
-        let radius = ((i as f64 + 0.7) / count as f64).powf(0.62) * 1.25;
+        let radius = ((i as f64 + 0.7) / count as f64).powf(0.62);
         let angle = i as f64 * 2.399_963 + turn as f64;
         (radius * angle.cos(), radius * angle.sin())
     })
@@ -168,7 +181,7 @@ fn height(step: &Step) -> f64 {
     let boxes = |count: usize| count as f64 * (BOX + SPACE);
     match step {
         Step::Norm(_) => BOX * 0.75 + SPACE,
-        Step::Half(parts) => SPACE + boxes(parts.len()) + SPACE * 1.6,
+        Step::Half(parts) => SPACE + boxes(parts.len()) + SPACE * 2.0,
         Step::Parallel { shared, branches } => {
             SPACE + boxes(usize::from(shared.is_some()) + branches.iter().map(Vec::len).max().unwrap_or(0)) + SPACE * 1.9
         }
@@ -176,7 +189,8 @@ fn height(step: &Step) -> f64 {
 }
 
 fn draw_blocks(look: &Look, width: f64, models: &[(String, Vec<Step>)]) -> Scene {
-    let columns = models.len().min(((width - 2.0 * MARGIN) / 150.0) as usize).clamp(1, 3);
+    let forked = models.iter().flat_map(|(_, steps)| steps).any(|step| matches!(step, Step::Parallel { .. }));
+    let columns = models.len().min(((width - 2.0 * MARGIN) / if forked { 200.0 } else { 140.0 }) as usize).clamp(1, 3);
     let column = (width - 2.0 * MARGIN) / columns as f64;
     let mut scene = Scene::new(width, 0.0, look.background);
     let mut top = MARGIN;
@@ -230,8 +244,7 @@ fn branches(scene: &mut Scene, look: &Look, stream: f64, area: &Area, top: f64, 
     let centre = area.x + area.width / 2.0;
     let mut y = top + SPACE * 0.6;
     let most = parts.iter().map(Vec::len).max().unwrap_or(0);
-    let bottom =
-        y + SPACE * 0.4 + (most + usize::from(shared.is_some())) as f64 * (BOX + SPACE) + if parts.len() > 1 { SPACE * 0.3 } else { 0.0 };
+    let bottom = y + SPACE * 0.4 + (most + usize::from(shared.is_some())) as f64 * (BOX + SPACE) + SPACE * 0.4;
     let first = if shared.is_some() { centre } else { middle(parts.len() - 1) };
     scene.line((stream, y), (first, y), line);
     if let Some(shared) = shared {
@@ -272,7 +285,8 @@ fn labelled_box(scene: &mut Scene, look: &Look, area: Area, text: &str, tint: us
     let colour = if tint == 0 { look.colour(4) } else { look.colour(5) };
     scene.outlined(Shape::Rectangle { area, radius: 2.5 }, colour.mix(look.background, 0.72), Stroke::solid(colour, 0.8));
     let text = drawable(text, 120);
-    let (name, details) = text.split_once(", ").unwrap_or((&text, ""));
+    let end = [", ", " of "].iter().filter_map(|separator| text.find(separator)).min().unwrap_or(text.len());
+    let (name, details) = (&text[..end], text[end..].trim_start_matches(", ").trim_start());
     let (x, middle) = (area.x + area.width / 2.0, area.y + area.height / 2.0);
     let up = if details.is_empty() { TICK * CAPITALS / 2.0 } else { -0.8 };
     scene.text((x, middle + up), Anchor::Middle, fitted(Text::plain(name), TICK, area.width - 4.0), TICK, look.text);

@@ -132,7 +132,8 @@ fn scatter(
         return Err(Skip::new("no group has a frequency in the range"));
     }
     let (low, high) = shades.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)));
-    let scale = Scale::linear(low, if high > low { high } else { low + 1.0 });
+    let kind = if fitted { Kind::Linear } else { Kind::Layers }; // subwords are whole
+    let scale = Scale { kind, min: low, max: if high > low { high } else { low + 1.0 } };
     let mut fits = Fits::new();
     let mut panels = Vec::new();
     for ((view, at, pair), groups) in cells.iter().zip(&all) {
@@ -187,7 +188,7 @@ pub(crate) fn panel(groups: &[Group], (x, y): Pair, fit: Option<Fit>, title: Tex
         let (low, high) = (percentile(&mut values, 0.001), percentile(&mut values, 0.999));
         Axis::new(Text::math(quantity.label), Scale::around(Kind::Linear, [low, high]))
     };
-    let mut panel = Panel::new(title, axis(x), axis(y), vec![Mark::Points(points)]);
+    let mut panel = Panel::new(title, axis(x), axis(y), vec![Mark::Points { points, faded: false }]);
     if let Some(fit) = fit {
         panel.marks.push(Mark::Slope { slope: fit.slope, intercept: fit.intercept, paint: Paint::Accent, dashed: false });
         panel.note = Text::math(&format!("slope {}, *R*² {}", decimals(fit.slope, 3), decimals(fit.r2, 3)));

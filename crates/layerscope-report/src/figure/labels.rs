@@ -1,6 +1,6 @@
 //! Labels beside their points that never overlap.
 //!
-//! Greedy and deterministic: the most crowded points first, each label at the nearest free place on rings around its point. A label is
+//! Deterministic: the most crowded points first, each label at the best free place on rings around its point, a few times over. A place is
 //! free if it lies inside the panel and meets no placed label, no labelled point, and no leader line; one that finds no place is left
 //! out (and said to be).
 
@@ -23,6 +23,11 @@ const STEP: f64 = 2.5;
 /// Leader lines are drawn to labels farther away than this.
 const NEAR: f64 = 5.0;
 
+/// How many free places are compared for a label.
+const TRIES: usize = 150;
+/// How often every label looks for a better place.
+const SWEEPS: usize = 4;
+
 /// Where a label is put.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Place {
@@ -38,11 +43,26 @@ pub(crate) fn place(wishes: &[Wish], bounds: Area) -> Vec<Option<Place>> {
     let mut order: Vec<usize> = (0..wishes.len()).collect();
     order.sort_by_key(|i| (usize::MAX - crowd[*i], *i));
     let mut places: Vec<Option<Place>> = vec![None; wishes.len()];
-    for i in order {
-        let taken: Vec<Place> = places.iter().flatten().copied().collect();
-        places[i] = candidates(&wishes[i], &bounds).find(|candidate| is_free(candidate, &taken, wishes, &bounds));
+    for _ in 0..SWEEPS {
+        for i in &order {
+            let others: Vec<Place> = places.iter().enumerate().filter(|(j, _)| j != i).filter_map(|(_, place)| *place).collect();
+            let free = candidates(&wishes[*i], &bounds).filter(|candidate| is_free(candidate, &others, wishes, &bounds)).take(TRIES);
+            let best = free.map(|candidate| (cost(&candidate, *i, &others, wishes), candidate)).min_by(|a, b| a.0.total_cmp(&b.0));
+            places[*i] = best.map(|(_, place)| place).or(places[*i]);
+        }
     }
     places
+}
+
+/// How far a label is from its point, and what its line disturbs; much more if it seems to belong to another point.
+fn cost(place: &Place, own: usize, others: &[Place], wishes: &[Wish]) -> f64 {
+    let distance = |wish: &Wish| {
+        let (x, y) = (wish.x.clamp(place.area.x, place.area.right()), wish.y.clamp(place.area.y, place.area.bottom()));
+        (x - wish.x).hypot(y - wish.y)
+    };
+    let away = distance(&wishes[own]);
+    let mistaken = wishes.iter().enumerate().filter(|(i, wish)| *i != own && distance(wish) < away.min(8.0)).count();
+    away + 12.0 * mistaken as f64 + if is_clear(place, own, others, wishes) { 0.0 } else { 25.0 }
 }
 
 /// Places on growing rings, right, left, above and below first.
@@ -81,6 +101,25 @@ fn is_free(candidate: &Place, taken: &[Place], wishes: &[Wish], bounds: &Area) -
                 && !other.leader.is_some_and(|leader| crosses(leader, &candidate.area))
                 && !candidate.leader.is_some_and(|leader| crosses(leader, &other.area))
         })
+}
+
+/// Whether the line to a label meets no other labelled point and no other line.
+fn is_clear(candidate: &Place, own: usize, taken: &[Place], wishes: &[Wish]) -> bool {
+    let Some(leader) = candidate.leader else { return true };
+    let others = wishes.iter().enumerate().filter(|(i, _)| *i != own);
+    let mut points = others.map(|(_, wish)| Area {
+        x: wish.x - wish.radius,
+        y: wish.y - wish.radius,
+        width: 2.0 * wish.radius,
+        height: 2.0 * wish.radius,
+    });
+    !points.any(|point| crosses(leader, &point)) && !taken.iter().filter_map(|place| place.leader).any(|other| meet(leader, other))
+}
+
+/// Whether two lines cross.
+fn meet((a, b): ((f64, f64), (f64, f64)), (c, d): ((f64, f64), (f64, f64))) -> bool {
+    let side = |p: (f64, f64), q: (f64, f64), r: (f64, f64)| (q.0 - p.0) * (r.1 - p.1) - (q.1 - p.1) * (r.0 - p.0) > 0.0;
+    side(a, b, c) != side(a, b, d) && side(c, d, a) != side(c, d, b)
 }
 
 /// Whether a line passes through a rectangle (Liang and Barsky).

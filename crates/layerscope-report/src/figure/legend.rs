@@ -11,6 +11,7 @@ const GAP: f64 = 10.0;
 const ROW: f64 = LABEL * 1.45;
 /// Width of the colour bar itself.
 const BAR: f64 = 6.0;
+const BAR_TICKS: usize = 7;
 
 /// How many entries each row holds.
 fn rows(entries: &[(Key, Text)], width: f64) -> Vec<Vec<usize>> {
@@ -85,7 +86,7 @@ pub(crate) fn cross(canvas: &mut impl Canvas, look: &Look, (x, y): (f64, f64)) {
 
 /// How wide the colour bar with its labels is.
 pub(crate) fn bar_width(bar: &ColourBar) -> f64 {
-    let (ticks, _) = bar.scale.ticks(6);
+    let (ticks, _) = bar.scale.ticks(BAR_TICKS);
     let widest = ticks.iter().filter_map(|tick| tick.label.as_ref()).map(|label| label.width(TICK)).fold(0.0, f64::max);
     8.0 + BAR + 4.0 + widest + LABEL * 1.5
 }
@@ -93,7 +94,7 @@ pub(crate) fn bar_width(bar: &ColourBar) -> f64 {
 /// Draws the colour bar to the right of `left`.
 pub(crate) fn draw_bar(scene: &mut Scene, look: &Look, bar: &ColourBar, left: f64, top: f64, height: f64) {
     const STEPS: usize = 48;
-    let height_of_bar = height.min(150.0);
+    let height_of_bar = height.min(130.0);
     let top = top + (height - height_of_bar) / 2.0;
     let x = left + 8.0;
     for step in 0..STEPS {
@@ -103,7 +104,7 @@ pub(crate) fn draw_bar(scene: &mut Scene, look: &Look, bar: &ColourBar, left: f6
         let area = Area { x, y, width: BAR, height: (height_of_bar / STEPS as f64 + 0.4).min(top + height_of_bar - y) };
         scene.fill(Shape::Rectangle { area, radius: 0.0 }, look.map((step as f64 + 0.5) / STEPS as f64));
     }
-    let (ticks, _) = bar.scale.ticks((height_of_bar / 18.0) as usize);
+    let (ticks, _) = bar.scale.ticks(BAR_TICKS);
     let mut widest = 0.0f64;
     for tick in ticks {
         let Some(label) = tick.label else { continue };

@@ -6,8 +6,11 @@ use super::legend::cross;
 use super::scatter;
 use super::scene::{Anchor, Area, Canvas, Item, Shape, Stroke};
 use super::sheet::{Bar, Label, Line, Mark, Panel};
-use super::theme::{Look, MARKER, TICK, marker};
+use super::theme::{Look, MARKER, marker};
 use super::ticks::Scale;
+
+/// Size of points' names.
+const NAME: f64 = 6.0;
 
 /// Numbers to places in an area.
 #[derive(Clone, Copy)]
@@ -36,7 +39,7 @@ pub(crate) fn draw(canvas: &mut impl Canvas, look: &Look, panel: &Panel, frame: 
     for mark in &panel.marks {
         match mark {
             Mark::Line(one) => line(&mut clipped, &mut over, look, one, &if one.right { frame.of_right() } else { *frame }),
-            Mark::Points(points) => {
+            Mark::Points { points, faded } => {
                 let places: Vec<(f64, f64, f64)> = points
                     .iter()
                     .map(|(x, y, shade)| {
@@ -45,6 +48,7 @@ pub(crate) fn draw(canvas: &mut impl Canvas, look: &Look, panel: &Panel, frame: 
                     })
                     .collect();
                 let radius = scatter::radius(places.len());
+                let look = &if *faded { look.faded() } else { look.clone() };
                 match dots_per_inch {
                     Some(dots) => {
                         let raster = scatter::picture(look, &places, radius, &frame.area, dots);
@@ -130,7 +134,7 @@ fn bar(canvas: &mut Vec<Item>, look: &Look, bar: &Bar, frame: &Frame) {
 }
 
 fn labels(canvas: &mut Vec<Item>, look: &Look, labels: &[Label], frame: &Frame) {
-    const RADIUS: f64 = 2.2;
+    const RADIUS: f64 = 2.0;
     let inside = |label: &&Label| {
         let (x, y) = frame.at(label.x, label.y);
         frame.area.contains(&Area { x, y, width: 0.0, height: 0.0 })
@@ -140,13 +144,13 @@ fn labels(canvas: &mut Vec<Item>, look: &Look, labels: &[Label], frame: &Frame) 
         .iter()
         .map(|label| {
             let (x, y) = frame.at(label.x, label.y);
-            Wish { x, y, radius: RADIUS + 0.3, width: label.text.width(TICK) + 1.6, height: TICK * 1.15 }
+            Wish { x, y, radius: RADIUS + 0.3, width: label.text.width(NAME) + 1.6, height: NAME * 1.15 }
         })
         .collect();
     let places = place(&wishes, frame.area.grown(-1.0));
     for (place, label) in places.iter().zip(&labels) {
         if let Some((from, to)) = place.as_ref().and_then(|place| place.leader) {
-            canvas.line(from, to, Stroke::solid(look.quiet, 0.4));
+            canvas.line(from, to, Stroke::solid(look.text, 0.5));
         }
         let (x, y) = frame.at(label.x, label.y);
         canvas.outlined(Shape::Circle { x, y, radius: RADIUS }, label.paint.colour(look), Stroke::solid(look.text, 0.7));
@@ -155,7 +159,7 @@ fn labels(canvas: &mut Vec<Item>, look: &Look, labels: &[Label], frame: &Frame) 
         let Some(place) = place else { continue };
         let shape = Shape::Rectangle { area: place.area, radius: 1.0 };
         canvas.add(Item::Shape { shape, fill: Some(look.background), stroke: None, opacity: 0.72 });
-        let baseline = place.area.y + place.area.height / 2.0 + TICK * CAPITALS / 2.0;
-        canvas.text((place.area.x + 0.8, baseline), Anchor::Start, label.text.clone(), TICK, look.text);
+        let baseline = place.area.y + place.area.height / 2.0 + NAME * CAPITALS / 2.0;
+        canvas.text((place.area.x + 0.8, baseline), Anchor::Start, label.text.clone(), NAME, look.text);
     }
 }

@@ -1,12 +1,14 @@
 //! Plates to files.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 
 use super::compose::compose;
 use super::context::Context;
 use super::data::View;
 use super::font::drawable;
-use super::list::LIST;
+use super::list::{Figure, LIST};
 use super::plate::{Body, Plate};
 use super::scene::Scene;
 use super::sheet::Preferred;
@@ -61,28 +63,71 @@ pub fn draw(runs: &[Run], settings: &Settings, out: &Path, progress: &mut dyn Fn
     check(runs, settings)?;
     std::fs::create_dir_all(out).map_err(|error| Error::file(out, error.to_string()))?;
     let context = Context { views: View::all(runs, settings), settings };
-    let look = Look::of(settings.theme);
+    let wanted = |figure: &&Figure| settings.only.is_empty() || settings.only.iter().any(|name| figure.is_called(name));
+    let figures: Vec<&Figure> = LIST.iter().filter(wanted).collect();
+    let mut done = in_parallel(&figures, &context, out, progress)?;
     let mut drawing = Drawing { tex: out.join("figures.tex"), ..Drawing::default() };
     let mut document = String::from("% Figures and tables by Layerscope. \\usepackage{graphicx,booktabs,textcomp}\n");
-    for figure in LIST {
-        let wanted = settings.only.is_empty() || settings.only.iter().any(|name| figure.is_called(name));
-        if !wanted {
-            continue;
-        }
-        for outcome in (figure.draw)(&context) {
-            match outcome {
-                Ok(plate) => {
-                    document += &include(&plate, settings);
-                    let written = Written { figure: figure.id, files: write(&plate, settings, &look, out)? };
-                    progress(&written);
-                    drawing.written.push(written);
-                }
-                Err(skip) => drawing.skipped.push(Skipped { figure: figure.id, model: skip.model, reason: skip.reason }),
-            }
-        }
+    done.sort_by_key(|(place, _)| *place);
+    for (_, part) in done {
+        document += &part.tex;
+        drawing.written.extend(part.written);
+        drawing.skipped.extend(part.skipped);
     }
     save(&drawing.tex, document.as_bytes())?;
     Ok(drawing)
+}
+
+/// What became of one row of the list.
+#[derive(Default)]
+struct Part {
+    tex: String,
+    written: Vec<Written>,
+    skipped: Vec<Skipped>,
+}
+
+/// Every figure by the next free thread; which one is free changes nothing in the files.
+fn in_parallel(figures: &[&Figure], context: &Context, out: &Path, progress: &mut dyn FnMut(&Written)) -> Result<Vec<(usize, Part)>> {
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(figures.len()).min(8);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                while let Some((place, figure)) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|place| Some((place, figures.get(place)?)))
+                {
+                    if sender.send(part(figure, context, out).map(|part| (place, part))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut done = Vec::new();
+        for result in receiver {
+            let (place, part) = result?;
+            part.written.iter().for_each(&mut *progress);
+            done.push((place, part));
+        }
+        Ok(done)
+    })
+}
+
+fn part(figure: &Figure, context: &Context, out: &Path) -> Result<Part> {
+    let look = Look::of(context.settings.theme);
+    let mut part = Part::default();
+    for outcome in (figure.draw)(context) {
+        match outcome {
+            Ok(plate) => {
+                part.tex += &include(&plate, context.settings);
+                part.written.push(Written { figure: figure.id, files: write(&plate, context.settings, &look, out)? });
+            }
+            Err(skip) => part.skipped.push(Skipped { figure: figure.id, model: skip.model, reason: skip.reason }),
+        }
+    }
+    Ok(part)
 }
 
 fn check(runs: &[Run], settings: &Settings) -> Result<()> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use flate2::{Compression, write::ZlibEncoder};
-use pdf_writer::types::{CidFontType, FontFlags, LineJoinStyle, SystemInfo, UnicodeCmap};
+use pdf_writer::types::{CidFontType, FontFlags, LineCapStyle, LineJoinStyle, SystemInfo, UnicodeCmap};
 use pdf_writer::{Content, Filter, Finish, Name, Pdf, Rect, Ref, Str, TextStr};
 use subsetter::GlyphRemapper;
 
@@ -68,6 +68,9 @@ impl<'a> Page<'a> {
     }
 
     fn shape(&mut self, shape: &Shape, fill: Option<Colour>, stroke: Option<&super::scene::Stroke>, opacity: f64) {
+        if let (Shape::Dots { points, radius }, Some(colour)) = (shape, fill) {
+            return self.dots(points, *radius, colour);
+        }
         self.content.save_state();
         if opacity < 1.0 {
             let hundredths = (opacity * 100.0).round() as u32;
@@ -98,6 +101,20 @@ impl<'a> Page<'a> {
         self.content.restore_state();
     }
 
+    /// Lines of no length with round ends.
+    fn dots(&mut self, points: &[(f64, f64)], radius: f64, colour: Colour) {
+        let [r, g, b] = rgb(colour);
+        self.content.save_state();
+        self.content.set_line_cap(LineCapStyle::RoundCap).set_line_width(2.0 * radius as f32).set_stroke_rgb(r, g, b);
+        for (x, y) in points {
+            // Finer than any printer, and shorter to write than all digits.
+            let [x, y] = [*x, *y].map(|value| ((value * 100.0).round() / 100.0) as f32);
+            self.content.move_to(x, y).line_to(x, y);
+        }
+        self.content.stroke();
+        self.content.restore_state();
+    }
+
     fn path(&mut self, shape: &Shape) {
         let content = &mut self.content;
         match shape {
@@ -108,6 +125,7 @@ impl<'a> Page<'a> {
             Shape::Circle { x, y, radius } => {
                 rounded(content, &Area { x: x - radius, y: y - radius, width: 2.0 * radius, height: 2.0 * radius }, *radius);
             }
+            Shape::Dots { .. } => {}
             Shape::Lines { points, closed } => {
                 for (i, (x, y)) in points.iter().enumerate() {
                     match i {

@@ -172,6 +172,7 @@ fn outline(shape: &Shape) -> Option<Path> {
             path.push_rect(Rect::from_xywh(area.x as f32, area.y as f32, area.width as f32, area.height as f32)?);
         }
         Shape::Circle { x, y, radius } => path.push_circle(*x as f32, *y as f32, *radius as f32),
+        Shape::Dots { points, radius } => points.iter().for_each(|(x, y)| path.push_circle(*x as f32, *y as f32, *radius as f32)),
         Shape::Lines { points, closed } => {
             let mut points = points.iter();
             let first = points.next()?;

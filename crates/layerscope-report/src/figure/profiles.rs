@@ -22,6 +22,8 @@ struct Curve {
     band: Option<&'static str>,
     /// A value worth a thin line: 0, 1, -1.
     mark: Option<f64>,
+    /// Whether models may differ by orders of magnitude, and the larger ones go to an axis of their own.
+    sizes: bool,
 }
 
 /// The paper's figures are of the selected groups.
@@ -29,11 +31,11 @@ const SELECTED: &[&str] = &["selected", "all"];
 const ALL: &[&str] = &["all", "selected", "sample"];
 
 const fn curve(title: &'static str, label: &'static str, measure: &'static str) -> Curve {
-    Curve { title, label, measure, variants: &[None], selections: SELECTED, band: None, mark: None }
+    Curve { title, label, measure, variants: &[None], selections: SELECTED, band: None, mark: None, sizes: false }
 }
 
 const fn overall(title: &'static str, label: &'static str, measure: &'static str) -> Curve {
-    Curve { title, label, measure, variants: &[None], selections: ALL, band: None, mark: None }
+    Curve { title, label, measure, variants: &[None], selections: ALL, band: None, mark: None, sizes: false }
 }
 
 /// A figure of such panels.
@@ -49,9 +51,9 @@ struct Plan {
 
 pub(crate) fn fig4(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[
-        curve("C.V. of Q", "C.V. of *Q*(*X*_{t})", "cv_q"),
-        Curve { mark: Some(-1.0), ..curve("Slope of V on M", "slope", "slope_v_on_m") },
-        Curve { mark: Some(1.0), ..curve("R² of V on M", "*R*²", "r2_v_on_m") },
+        curve("", "C.V. of *Q*(*X*_{t})", "cv_q"),
+        Curve { mark: Some(-1.0), ..curve("", "slope of *V* on *M*", "slope_v_on_m") },
+        Curve { mark: Some(1.0), ..curve("", "*R*² of *V* on *M*", "r2_v_on_m") },
     ];
     let caption = "Coefficient of variation of $Q(X_t)$, and slope and $R^2$ of the regression of $V(X_t)$ on $M(X_t)$, by layer.";
     let plan = Plan { id: "fig4", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: true };
@@ -66,9 +68,9 @@ pub(crate) fn fig6(context: &Context) -> Vec<Outcome> {
 
 pub(crate) fn fig17(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[
-        Curve { mark: Some(0.0), ..curve("Q", "slope of log_{10}(1 + *Q*(*X*_{t}))", "slope_log_q_on_log_n") },
-        Curve { mark: Some(0.0), ..curve("M", "slope of log_{10}(1 + *M*(*X*_{t}))", "slope_log_m_on_log_n") },
-        Curve { mark: Some(0.0), ..curve("V", "slope of log_{10}(1 + *V*(*X*_{t}))", "slope_log_v_on_log_n") },
+        Curve { mark: Some(0.0), ..curve("", "slope of log_{10}(1 + *Q*)", "slope_log_q_on_log_n") },
+        Curve { mark: Some(0.0), ..curve("", "slope of log_{10}(1 + *M*)", "slope_log_m_on_log_n") },
+        Curve { mark: Some(0.0), ..curve("", "slope of log_{10}(1 + *V*)", "slope_log_v_on_log_n") },
     ];
     let caption = "Slopes of $\\log_{10}(1+Q(X_t))$, $\\log_{10}(1+M(X_t))$ and $\\log_{10}(1+V(X_t))$ on $\\log_{10} n_t$, by layer.";
     vec![draw(context, &Plan { id: "fig17", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: true })]
@@ -87,15 +89,19 @@ pub(crate) fn fig18(context: &Context) -> Vec<Outcome> {
 }
 
 pub(crate) fn fig19(context: &Context) -> Vec<Outcome> {
-    const CURVES: &[Curve] = &[curve("", "*Q*(*X*)", "q"), curve("", "*M*(*X*)", "m"), curve("", "*V*(*X*)", "v")];
+    const CURVES: &[Curve] = &[
+        Curve { sizes: true, ..curve("", "*Q*(*X*)", "q") },
+        Curve { sizes: true, ..curve("", "*M*(*X*)", "m") },
+        Curve { sizes: true, ..curve("", "*V*(*X*)", "v") },
+    ];
     let caption = "Mean squared norm $Q(X)$, squared norm of the mean $M(X)$ and variance $V(X)$ by layer.";
     vec![draw(context, &Plan { id: "fig19", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: false })]
 }
 
 pub(crate) fn fig20(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[
-        curve("", "*V*_{W}(*X*)", "v_within"),
-        curve("", "*V*_{B}(*X*)", "v_between"),
+        Curve { sizes: true, ..curve("", "*V*_{W}(*X*)", "v_within") },
+        Curve { sizes: true, ..curve("", "*V*_{B}(*X*)", "v_between") },
         curve("", "*V*_{B}(*X*) / *V*(*X*)", "v_between_over_v"),
     ];
     let caption = "Variance within groups $V_W(X)$, between groups $V_B(X)$, and the share of the latter, by layer.";
@@ -103,7 +109,7 @@ pub(crate) fn fig20(context: &Context) -> Vec<Outcome> {
 }
 
 pub(crate) fn ethayarajh1(context: &Context) -> Vec<Outcome> {
-    const CURVES: &[Curve] = &[overall("Mean cosine", "mean cosine", "mean_cosine"), overall("Mean norm", "mean norm", "mean_norm")];
+    const CURVES: &[Curve] = &[overall("", "mean cosine", "mean_cosine"), Curve { sizes: true, ..overall("", "mean norm", "mean_norm") }];
     let caption = "Mean cosine of all pairs of states, and mean norm of the states, by layer.";
     vec![draw(context, &Plan { id: "ethayarajh1", curves: CURVES, columns: 2, preferred: Preferred::Page, caption, over_groups: false })]
 }
@@ -137,12 +143,12 @@ pub(crate) fn ethayarajh4(context: &Context) -> Vec<Outcome> {
 
 pub(crate) fn isotropy(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[
-        overall("IsoScore", "IsoScore", "isoscore"),
-        overall("Effective rank", "effective rank", "effective_rank"),
+        overall("", "IsoScore", "isoscore"),
+        overall("", "effective rank", "effective_rank"),
         Curve {
             variants: &[Some("twonn"), Some("mle"), None],
             selections: &["sample", "all"],
-            ..overall("Intrinsic dimension", "dimension (TwoNN)", "intrinsic_dimension")
+            ..overall("", "intrinsic dimension", "intrinsic_dimension")
         },
     ];
     let caption = "IsoScore, effective rank of the covariance, and intrinsic dimension (TwoNN) of the states, by layer.";
@@ -182,7 +188,7 @@ pub(crate) fn shape1(context: &Context) -> Vec<Outcome> {
         return vec![Err(missing(&[CURVE]))];
     }
     let heights: Vec<f64> = panels.iter().flat_map(|(_, lines)| lines).flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
-    let scale = Scale::around(Kind::Linear, heights).including(0.0);
+    let scale = Scale::from_zero(heights);
     let hollow = panels.iter().flat_map(|(_, lines)| lines).any(|line| !line.hollow.is_empty());
     let panels: Vec<Panel> = panels
         .into_iter()
@@ -296,7 +302,7 @@ fn panel(context: &Context, curve: &Curve, mut lines: Vec<Line>) -> Panel {
     let last = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(1.0, f64::max);
     let room = last * 0.02;
     let x = Axis::new(Text::plain("layer"), Scale { kind: Kind::Layers, min: -room, max: last + room });
-    let large = very_large(&lines);
+    let large = if curve.sizes { very_large(&lines) } else { Vec::new() };
     for i in &large {
         lines[*i].right = true;
     }

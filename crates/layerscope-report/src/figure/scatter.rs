@@ -22,9 +22,12 @@ pub(crate) fn radius(count: usize) -> f64 {
 /// Points (x, y, place on the colour map) as circles.
 pub(crate) fn circles(canvas: &mut impl Canvas, look: &Look, points: &[(f64, f64, f64)], radius: f64, bounds: &Area) {
     let seen = bounds.grown(radius);
-    for (x, y, shade) in points {
-        if *x >= seen.x && *x <= seen.right() && *y >= seen.y && *y <= seen.bottom() {
-            canvas.fill(Shape::Circle { x: *x, y: *y, radius }, look.map(*shade));
+    let inside = |x: f64, y: f64| x >= seen.x && x <= seen.right() && y >= seen.y && y <= seen.bottom();
+    let step = |shade: f64| (shade.clamp(0.0, 1.0) * (SHADES - 1) as f64).round();
+    for run in points.chunk_by(|a, b| step(a.2) == step(b.2)) {
+        let points: Vec<(f64, f64)> = run.iter().map(|(x, y, _)| (*x, *y)).filter(|(x, y)| inside(*x, *y)).collect();
+        if !points.is_empty() {
+            canvas.fill(Shape::Dots { points, radius }, look.map(step(run[0].2) / (SHADES - 1) as f64));
         }
     }
 }

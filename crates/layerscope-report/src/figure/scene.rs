@@ -74,6 +74,11 @@ pub(crate) enum Shape {
         y: f64,
         radius: f64,
     },
+    /// Filled circles of one size; only their fill is drawn.
+    Dots {
+        points: Vec<(f64, f64)>,
+        radius: f64,
+    },
     /// Straight lines through points, back to the first one if closed.
     Lines {
         points: Vec<(f64, f64)>,

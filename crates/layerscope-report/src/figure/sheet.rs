@@ -100,8 +100,11 @@ pub(crate) struct Bar {
 #[derive(Clone, Debug)]
 pub(crate) enum Mark {
     Line(Line),
-    /// x, y and place on the colour map, in the order of drawing.
-    Points(Vec<(f64, f64, f64)>),
+    /// x, y and place on the colour map, in the order of drawing; faded where others stand out from them.
+    Points {
+        points: Vec<(f64, f64, f64)>,
+        faded: bool,
+    },
     /// Markers of models: x, y, number of the model, hollow or not.
     Markers(Vec<(f64, f64, usize, bool)>),
     Bars(Vec<Bar>),

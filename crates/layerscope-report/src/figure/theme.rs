@@ -62,6 +62,8 @@ pub(crate) struct Look {
     series: [Colour; 7],
     /// The part of the colour map that is seen well on the background.
     map: (f64, f64),
+    /// How far the colours of the map are mixed with the background.
+    fade: f64,
     dashes: bool,
 }
 
@@ -89,6 +91,7 @@ impl Look {
             accent: Colour(200, 30, 50),
             series: SERIES,
             map: (0.0, 0.93),
+            fade: 0.0,
             dashes: false,
         };
         match theme {
@@ -106,6 +109,7 @@ impl Look {
                     other => other.mix(Colour(255, 255, 255), 0.12),
                 }),
                 map: (0.22, 1.0),
+                fade: 0.0,
                 dashes: false,
             },
             Theme::Print => {
@@ -128,7 +132,12 @@ impl Look {
     /// A place on the colour map, 0 to 1.
     pub fn map(&self, part: f64) -> Colour {
         let (low, high) = self.map;
-        viridis(low + (high - low) * part.clamp(0.0, 1.0))
+        viridis(low + (high - low) * part.clamp(0.0, 1.0)).mix(self.background, self.fade)
+    }
+
+    /// The same with a pale colour map.
+    pub fn faded(&self) -> Look {
+        Look { fade: 0.5, ..self.clone() }
     }
 }
 

@@ -51,10 +51,18 @@ impl Scale {
             Kind::Layers => Scale { kind, min, max: if max > min { max } else { min + 1.0 } },
             Kind::Linear => {
                 let spread = max - min;
-                let room = if spread > 1e-12 * max.abs().max(min.abs()) { spread * 0.05 } else { (max.abs() * 0.1).max(0.5) };
+                let room =
+                    if spread > 1e-12 * max.abs().max(min.abs()) { spread * 0.05 } else { if max == 0.0 { 0.5 } else { max.abs() * 0.5 } };
                 Scale { kind, min: min - room, max: max + room }
             }
         }
+    }
+
+    /// From 0 to a little above the largest of some numbers; below 0 only if some of them are.
+    pub fn from_zero(values: impl IntoIterator<Item = f64>) -> Scale {
+        let values: Vec<f64> = values.into_iter().chain([0.0]).collect();
+        let scale = Scale::around(Kind::Linear, values.iter().copied());
+        if values.iter().any(|value| *value < 0.0) { scale } else { Scale { min: 0.0, ..scale } }
     }
 
     /// With this number inside.
@@ -100,18 +108,15 @@ fn linear(min: f64, max: f64, room: usize) -> (Vec<Tick>, i32) {
     let step =
         [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * base).into_iter().find(|step| *step >= rough * 0.999).unwrap_or(10.0 * base);
     let largest = min.abs().max(max.abs());
-    // Five digits and more, or many zeros after the point, are taken out of the labels.
-    let factor = if largest >= 1e5 || largest < 1e-2 { largest.log10().floor() as i32 } else { 0 };
+    // Five digits, or many zeros after the point, are taken out of the labels.
+    let factor = if largest >= 1e4 || largest < 1e-2 { largest.log10().floor() as i32 } else { 0 };
     let unit = 10f64.powi(factor);
     let digits = (0..12)
         .find(|digits| ((step / unit) * 10f64.powi(*digits)).fract().min(1.0 - ((step / unit) * 10f64.powi(*digits)).fract()) < 1e-6);
     let digits = digits.unwrap_or(3) as usize;
     let first = (min / step - 1e-9).ceil() as i64;
     let last = (max / step + 1e-9).floor() as i64;
-    let label = |value: f64| {
-        let value = value / unit;
-        if digits == 0 && value.abs() >= 10_000.0 { thousands(value.round() as i64) } else { decimals(value, digits) }
-    };
+    let label = |value: f64| decimals(value / unit, digits);
     let tick = |i: i64| Tick { value: i as f64 * step, label: Some(Text::plain(label(i as f64 * step))) };
     ((first..=last).map(tick).collect(), factor)
 }
@@ -141,7 +146,7 @@ fn decades(min: f64, max: f64, room: usize) -> Vec<Tick> {
                 _ => false,
             };
             if inside(value) && (labelled || every == 1) {
-                ticks.push(Tick { value, label: labelled.then(|| power_label(digit, power)) });
+                ticks.push(Tick { value, label: labelled.then(|| power_label(digit, power, max < 2e4)) });
             }
         }
     }
@@ -149,10 +154,12 @@ fn decades(min: f64, max: f64, room: usize) -> Vec<Tick> {
 }
 
 /// 100, 0.02 or 10 with an exponent.
-fn power_label(digit: i32, power: i32) -> Text {
+fn power_label(digit: i32, power: i32, plain: bool) -> Text {
     match power {
-        0..=3 => Text::plain(thousands(i64::from(digit) * 10i64.pow(power as u32))),
+        0..=4 if plain => Text::plain(thousands(i64::from(digit) * 10i64.pow(power as u32))),
+        0 => Text::plain(digit.to_string()),
         -2..=-1 => Text::plain(decimals(f64::from(digit) * 10f64.powi(power), power.unsigned_abs() as usize)),
+        1 if digit == 1 => Text::plain("10"),
         _ if digit == 1 => Text::math(&format!("10^{{{power}}}")),
         _ => Text::math(&format!("{digit}×10^{{{power}}}")),
     }
@@ -187,7 +194,7 @@ mod tests {
     fn linear_ticks_are_round() {
         assert_eq!(labels(Scale::linear(-1.03, 0.2), 5), ["−1.00", "−0.75", "−0.50", "−0.25", "0.00"]);
         assert_eq!(labels(Scale::linear(0.0, 480.0), 5), ["0", "100", "200", "300", "400"]);
-        assert_eq!(labels(Scale::linear(0.0, 40_000.0), 4), ["0", "10,000", "20,000", "30,000", "40,000"]);
+        assert_eq!(labels(Scale::linear(0.0, 40_000.0), 4), ["0", "1", "2", "3", "4"]);
         let (ticks, factor) = Scale::linear(0.0, 3.1e5).ticks(3);
         assert_eq!((factor, ticks.last().unwrap().value, ticks.last().unwrap().label.clone()), (5, 2e5, Some(Text::plain("2"))));
     }
@@ -204,7 +211,7 @@ mod tests {
 
     #[test]
     fn log_ticks_are_decades() {
-        assert_eq!(labels(Scale { kind: Kind::Log, min: 0.5, max: 2e5 }, 6), ["1", "10", "100", "1,000", "104", "105"]);
+        assert_eq!(labels(Scale { kind: Kind::Log, min: 0.5, max: 2e5 }, 6), ["1", "10", "102", "103", "104", "105"]);
         assert_eq!(labels(Scale { kind: Kind::Log, min: 3.0, max: 60.0 }, 6), ["5", "10", "20", "50"]);
         assert_eq!(labels(Scale { kind: Kind::Steps, min: 0.0, max: 143_000.0 }, 7), ["0", "1", "10", "100", "1k", "10k", "100k"]);
     }

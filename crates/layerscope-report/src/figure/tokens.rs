@@ -126,7 +126,11 @@ fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]
     let axis = |label: &str, of: fn(&Projected) -> f64| {
         Axis::new(Text::plain(label), Scale::around(Kind::Linear, states.iter().map(|state| of(state)).chain([0.0])))
     };
-    let marks = vec![Mark::Points(points), Mark::Cross { x: 0.0, y: 0.0 }, Mark::Labels(means.iter().map(|mean| label(&mean)).collect())];
+    let marks = vec![
+        Mark::Points { points, faded: true },
+        Mark::Cross { x: 0.0, y: 0.0 },
+        Mark::Labels(means.iter().map(|mean| label(&mean)).collect()),
+    ];
     let mut panel = Panel::new(
         Text::plain(format!("{}, {}", view.label, layer_name(at))),
         axis("PC 1", |state| state.x),
@@ -134,10 +138,13 @@ fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]
         marks,
     );
     panel.equal = true;
+    // As high as the data ask for, within reason.
+    let (wide, high) = (panel.x.scale.max - panel.x.scale.min, panel.y.scale.max - panel.y.scale.min);
+    let ratio = (1.15 * high / wide).clamp(0.5, 1.0);
     let sheet = Sheet {
         panels: vec![panel],
         columns: 1,
-        ratio: 0.82,
+        ratio,
         legend: vec![(Key::Cross, Text::plain("origin"))],
         colour_bar: Some(ColourBar { label: Text::math("log_{10} *n*_{t}"), scale: logs }),
         preferred: Preferred::Page,
@@ -200,6 +207,9 @@ fn among_all(name: String, view: &View, at: (i64, Point), names: &[String]) -> O
         text: Text::plain(drawable(group.name, NAME_CHARACTERS)),
         paint: Paint::Map(logs.place(group.log_n())),
     };
+    if let Some(Mark::Points { faded, .. }) = panel.marks.first_mut() {
+        *faded = true;
+    }
     panel.marks.push(Mark::Labels(tokens.iter().map(label).collect()));
     let mut rows = Rows::new(&[
         ("model", Cells::Text),

@@ -105,7 +105,7 @@ pub(crate) fn shape3(context: &Context) -> Vec<Outcome> {
         let last = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(1.0, f64::max);
         let heights: Vec<f64> = lines.iter().flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
         let x = Axis::new(Text::plain("layer"), Scale { kind: Kind::Layers, min: 0.0, max: last });
-        let y = Axis::new(Text::math("anisotropy *λ*_{1} / Σ*λ*"), Scale::around(Kind::Linear, heights).including(0.0));
+        let y = Axis::new(Text::math("anisotropy *λ*_{1} / Σ*λ*"), Scale::from_zero(heights));
         let panel = Panel::new(context.title(view), x, y, lines.into_iter().map(Mark::Line).collect());
         let bar = ColourBar { label: Text::plain("training step"), scale };
         let caption = format!(
@@ -226,7 +226,7 @@ fn by_step_or_size(
             panels.push(panel_of_steps(place.title(), label, lines));
         } else if !markers.is_empty() {
             let x = Axis::new(Text::plain("parameters"), Scale::around(Kind::Log, markers.iter().map(|marker| marker.0)));
-            let y = Axis::new(Text::math(label), Scale::around(Kind::Linear, markers.iter().map(|marker| marker.1)).including(0.0));
+            let y = Axis::new(Text::math(label), Scale::from_zero(markers.iter().map(|marker| marker.1)));
             panels.push(Panel::new(Text::plain(place.title()), x, y, vec![Mark::Markers(markers)]));
         }
     }
@@ -307,7 +307,7 @@ pub(crate) fn machina3(context: &Context) -> Vec<Outcome> {
             panel_of_steps("", label, lines)
         } else {
             let heights: Vec<f64> = lines.iter().flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
-            let y = Axis::new(Text::math(label), Scale::around(Kind::Linear, heights).including(0.0));
+            let y = Axis::new(Text::math(label), Scale::from_zero(heights));
             let x = Axis::new(Text::plain("final norm"), Scale::around(Kind::BeforeAfter, []));
             Panel::new(Text::default(), x, y, lines.into_iter().map(Mark::Line).collect())
         });
@@ -352,7 +352,7 @@ fn panel_of_steps(title: &str, label: &str, lines: Vec<Line>) -> Panel {
     let steps = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x);
     let x = Axis::new(Text::plain("training step"), Scale::around(Kind::Steps, steps));
     let heights: Vec<f64> = lines.iter().flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
-    let y = Axis::new(Text::math(label), Scale::around(Kind::Linear, heights).including(0.0));
+    let y = Axis::new(Text::math(label), Scale::from_zero(heights));
     Panel::new(Text::plain(title), x, y, lines.into_iter().map(Mark::Line).collect())
 }
 
