@@ -15,6 +15,8 @@ use super::ticks::{Kind, Scale, Tick};
 const MARGIN: f64 = 4.0;
 /// Panels are not made narrower than this.
 const NARROWEST: f64 = 92.0;
+/// Panels with names of points are not made lower than this.
+const ROOM_FOR_NAMES: f64 = 230.0;
 /// Between ticks and their labels.
 const PAD: f64 = 4.0;
 /// What pictures of points may take in a file, in bytes.
@@ -54,8 +56,10 @@ struct Slot {
 fn laid_out(sheet: &Sheet, look: &Look, width: f64, title: Option<&Text>, dots: Option<f64>) -> Scene {
     let bar = sheet.colour_bar.as_ref().map_or(0.0, legend::bar_width);
     let inner = width - 2.0 * MARGIN - bar;
-    let columns = sheet.columns.min(sheet.panels.len()).min((inner / NARROWEST) as usize).max(1);
-    let height = (inner / columns as f64 * sheet.ratio * 0.8).min(inner * 0.95);
+    let narrowest = if sheet.panels.iter().any(|panel| panel.right.is_some()) { 1.4 * NARROWEST } else { NARROWEST };
+    let columns = sheet.columns.min(sheet.panels.len()).min((inner / narrowest) as usize).max(1);
+    let named = sheet.panels.iter().flat_map(|panel| &panel.marks).any(|mark| matches!(mark, Mark::Labels(_)));
+    let height = (inner / columns as f64 * sheet.ratio * 0.8).min(inner * 0.95).max(if named { ROOM_FOR_NAMES } else { 0.0 });
     let slots: Vec<Slot> = (0..sheet.panels.len()).map(|i| slot(sheet, i, columns, height)).collect();
     let side = |column: usize, of: fn(&Slot) -> f64| slots.iter().skip(column).step_by(columns).map(of).fold(0.0, f64::max);
     let lefts: Vec<f64> = (0..columns).map(|column| side(column, |slot| slot.left)).collect();

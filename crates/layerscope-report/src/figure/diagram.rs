@@ -29,13 +29,16 @@ pub(crate) fn definitions(_: &Context) -> Vec<Outcome> {
 
 /// Two pictures side by side, with their formulas below.
 fn clouds(look: &Look, width: f64) -> Scene {
-    let half = (width - 3.0 * MARGIN) / 2.0;
-    let height = half * 0.66;
-    let mut scene = Scene::new(width, height + 3.0 * MARGIN + 2.2 * LABEL, look.background);
+    // Beside each other where there is room, else one above the other.
+    let columns = if width >= 340.0 { 2 } else { 1 };
+    let half = (width - MARGIN * (columns + 1) as f64) / columns as f64;
+    let height = half * 0.66 + 2.0 * MARGIN + 2.2 * LABEL;
+    let mut scene = Scene::new(width, height * (2 / columns) as f64 + MARGIN, look.background);
     for side in 0..2 {
-        let left = MARGIN + side as f64 * (half + MARGIN);
+        let left = MARGIN + (side % columns) as f64 * (half + MARGIN);
+        let top = MARGIN + (side / columns) as f64 * height;
         // Fractions of half the width in both directions, so that clouds are round.
-        let at = |x: f64, y: f64| (left + x * half, MARGIN + y * half);
+        let at = |x: f64, y: f64| (left + x * half, top + y * half);
         if side == 0 {
             one_group(&mut scene, look, &at)
         } else {
@@ -43,7 +46,7 @@ fn clouds(look: &Look, width: f64) -> Scene {
         }
         let formula =
             if side == 0 { "*Q*(*X*_{t}) = *M*(*X*_{t}) + *V*(*X*_{t})" } else { "*Q*(*X*) = *M*(*X*) + *V*_{W}(*X*) + *V*_{B}(*X*)" };
-        scene.text((left + half / 2.0, MARGIN + height + 2.0 * LABEL), Anchor::Middle, Text::math(formula), LABEL + 0.5, look.text);
+        scene.text((left + half / 2.0, top + half * 0.66 + 2.0 * LABEL), Anchor::Middle, Text::math(formula), LABEL + 0.5, look.text);
     }
     scene
 }

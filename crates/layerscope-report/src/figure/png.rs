@@ -41,7 +41,7 @@ fn encode(width: u32, height: u32, colours: png::ColorType, palette: Option<Vec<
     let mut encoder = png::Encoder::new(&mut bytes, width, height);
     encoder.set_color(colours);
     encoder.set_depth(png::BitDepth::Eight);
-    encoder.set_compression(png::Compression::High);
+    encoder.set_compression(if palette.is_some() { png::Compression::High } else { png::Compression::Balanced });
     if let Some(palette) = palette {
         encoder.set_filter(png::Filter::NoFilter); // neighbouring indices say nothing of each other
         encoder.set_palette(palette);

@@ -30,6 +30,9 @@ struct Curve {
 const SELECTED: &[&str] = &["selected", "all"];
 const ALL: &[&str] = &["all", "selected", "sample"];
 
+/// How many times its smallest the largest value is before the axis is logarithmic.
+const WIDE: f64 = 40.0;
+
 const fn curve(title: &'static str, label: &'static str, measure: &'static str) -> Curve {
     Curve { title, label, measure, variants: &[None], selections: SELECTED, band: None, mark: None, sizes: false }
 }
@@ -45,6 +48,8 @@ struct Plan {
     columns: usize,
     preferred: Preferred,
     caption: &'static str,
+    /// The first measure in LaTeX: the one whose extremes the caption tells.
+    key: &'static str,
     /// Whether measures over groups follow the frequency range that was asked for.
     over_groups: bool,
 }
@@ -56,14 +61,17 @@ pub(crate) fn fig4(context: &Context) -> Vec<Outcome> {
         Curve { mark: Some(1.0), ..curve("", "*R*² of *V* on *M*", "r2_v_on_m") },
     ];
     let caption = "Coefficient of variation of $Q(X_t)$, and slope and $R^2$ of the regression of $V(X_t)$ on $M(X_t)$, by layer.";
-    let plan = Plan { id: "fig4", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: true };
+    let plan = Plan { id: "fig4", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, key: "C.V.", over_groups: true };
     vec![draw(context, &plan)]
 }
 
 pub(crate) fn fig6(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[curve("", "*V*_{W}(*X*) / *V*(*X*)", "v_within_over_v")];
     let caption = "Share of the variance within groups, $V_W(X)/V(X)$, by layer.";
-    vec![draw(context, &Plan { id: "fig6", curves: CURVES, columns: 1, preferred: Preferred::Column, caption, over_groups: false })]
+    vec![draw(
+        context,
+        &Plan { id: "fig6", curves: CURVES, columns: 1, preferred: Preferred::Column, caption, key: "$V_W/V$", over_groups: false },
+    )]
 }
 
 pub(crate) fn fig17(context: &Context) -> Vec<Outcome> {
@@ -73,7 +81,18 @@ pub(crate) fn fig17(context: &Context) -> Vec<Outcome> {
         Curve { mark: Some(0.0), ..curve("", "slope of log_{10}(1 + *V*)", "slope_log_v_on_log_n") },
     ];
     let caption = "Slopes of $\\log_{10}(1+Q(X_t))$, $\\log_{10}(1+M(X_t))$ and $\\log_{10}(1+V(X_t))$ on $\\log_{10} n_t$, by layer.";
-    vec![draw(context, &Plan { id: "fig17", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: true })]
+    vec![draw(
+        context,
+        &Plan {
+            id: "fig17",
+            curves: CURVES,
+            columns: 3,
+            preferred: Preferred::Page,
+            caption,
+            key: "Slope of $\\log_{10}(1+Q)$",
+            over_groups: true,
+        },
+    )]
 }
 
 pub(crate) fn fig18(context: &Context) -> Vec<Outcome> {
@@ -85,7 +104,10 @@ pub(crate) fn fig18(context: &Context) -> Vec<Outcome> {
     ];
     let caption =
         "Shares of the squared norm $Q(X)$ by layer: squared norm of the mean, variance, and the variance within and between groups.";
-    vec![draw(context, &Plan { id: "fig18", curves: CURVES, columns: 4, preferred: Preferred::Page, caption, over_groups: false })]
+    vec![draw(
+        context,
+        &Plan { id: "fig18", curves: CURVES, columns: 4, preferred: Preferred::Page, caption, key: "$M/Q$", over_groups: false },
+    )]
 }
 
 pub(crate) fn fig19(context: &Context) -> Vec<Outcome> {
@@ -95,7 +117,10 @@ pub(crate) fn fig19(context: &Context) -> Vec<Outcome> {
         Curve { sizes: true, ..curve("", "*V*(*X*)", "v") },
     ];
     let caption = "Mean squared norm $Q(X)$, squared norm of the mean $M(X)$ and variance $V(X)$ by layer.";
-    vec![draw(context, &Plan { id: "fig19", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: false })]
+    vec![draw(
+        context,
+        &Plan { id: "fig19", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, key: "$Q$", over_groups: false },
+    )]
 }
 
 pub(crate) fn fig20(context: &Context) -> Vec<Outcome> {
@@ -105,13 +130,27 @@ pub(crate) fn fig20(context: &Context) -> Vec<Outcome> {
         curve("", "*V*_{B}(*X*) / *V*(*X*)", "v_between_over_v"),
     ];
     let caption = "Variance within groups $V_W(X)$, between groups $V_B(X)$, and the share of the latter, by layer.";
-    vec![draw(context, &Plan { id: "fig20", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: false })]
+    vec![draw(
+        context,
+        &Plan { id: "fig20", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, key: "$V_W$", over_groups: false },
+    )]
 }
 
 pub(crate) fn ethayarajh1(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[overall("", "mean cosine", "mean_cosine"), Curve { sizes: true, ..overall("", "mean norm", "mean_norm") }];
     let caption = "Mean cosine of all pairs of states, and mean norm of the states, by layer.";
-    vec![draw(context, &Plan { id: "ethayarajh1", curves: CURVES, columns: 2, preferred: Preferred::Page, caption, over_groups: false })]
+    vec![draw(
+        context,
+        &Plan {
+            id: "ethayarajh1",
+            curves: CURVES,
+            columns: 2,
+            preferred: Preferred::Page,
+            caption,
+            key: "Mean cosine",
+            over_groups: false,
+        },
+    )]
 }
 
 pub(crate) fn ethayarajh2(context: &Context) -> Vec<Outcome> {
@@ -120,7 +159,18 @@ pub(crate) fn ethayarajh2(context: &Context) -> Vec<Outcome> {
         Curve { mark: Some(0.0), ..overall("Adjusted for anisotropy", "self-similarity − mean cosine", "self_similarity_adjusted") },
     ];
     let caption = "Self-similarity of groups with at least five states, and the same less the mean cosine, by layer.";
-    vec![draw(context, &Plan { id: "ethayarajh2", curves: CURVES, columns: 2, preferred: Preferred::Page, caption, over_groups: false })]
+    vec![draw(
+        context,
+        &Plan {
+            id: "ethayarajh2",
+            curves: CURVES,
+            columns: 2,
+            preferred: Preferred::Page,
+            caption,
+            key: "Self-similarity",
+            over_groups: false,
+        },
+    )]
 }
 
 pub(crate) fn ethayarajh3(context: &Context) -> Vec<Outcome> {
@@ -129,7 +179,10 @@ pub(crate) fn ethayarajh3(context: &Context) -> Vec<Outcome> {
         Curve { mark: Some(0.0), ..overall("Adjusted for anisotropy", "similarity − mean cosine", "intra_sentence_similarity_adjusted") },
     ];
     let caption = "Intra-sentence similarity, and the same less the mean cosine, by layer.";
-    vec![draw(context, &Plan { id: "ethayarajh3", curves: CURVES, columns: 2, preferred: Preferred::Page, caption, over_groups: false })]
+    vec![draw(
+        context,
+        &Plan { id: "ethayarajh3", curves: CURVES, columns: 2, preferred: Preferred::Page, caption, key: "Similarity", over_groups: false },
+    )]
 }
 
 pub(crate) fn ethayarajh4(context: &Context) -> Vec<Outcome> {
@@ -138,7 +191,18 @@ pub(crate) fn ethayarajh4(context: &Context) -> Vec<Outcome> {
         Curve { mark: Some(0.0), ..overall("Adjusted for anisotropy", "share of variance, adjusted", "max_explainable_variance_adjusted") },
     ];
     let caption = "Maximum explainable variance of the chosen tokens, and the same less that of all states, by layer.";
-    vec![draw(context, &Plan { id: "ethayarajh4", curves: CURVES, columns: 2, preferred: Preferred::Page, caption, over_groups: false })]
+    vec![draw(
+        context,
+        &Plan {
+            id: "ethayarajh4",
+            curves: CURVES,
+            columns: 2,
+            preferred: Preferred::Page,
+            caption,
+            key: "Explainable variance",
+            over_groups: false,
+        },
+    )]
 }
 
 pub(crate) fn isotropy(context: &Context) -> Vec<Outcome> {
@@ -152,7 +216,10 @@ pub(crate) fn isotropy(context: &Context) -> Vec<Outcome> {
         },
     ];
     let caption = "IsoScore, effective rank of the covariance, and intrinsic dimension (TwoNN) of the states, by layer.";
-    vec![draw(context, &Plan { id: "isotropy", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, over_groups: false })]
+    vec![draw(
+        context,
+        &Plan { id: "isotropy", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, key: "IsoScore", over_groups: false },
+    )]
 }
 
 /// Anisotropy against relative depth; encoders and decoders apart, band = standard deviation over batches.
@@ -293,7 +360,7 @@ fn draw(context: &Context, plan: &Plan) -> Outcome {
         }
         _ => String::new(),
     };
-    plate(plan.id, sheet, rows, format!("{}{range} {}", plan.caption, sentences.join(" ")))
+    plate(plan.id, sheet, rows, format!("{}{range} {}, by model: {}", plan.caption, plan.key, sentences.join("; ") + "."))
 }
 
 /// A panel; lines of a very different size go to a second, logarithmic axis.
@@ -307,7 +374,10 @@ fn panel(context: &Context, curve: &Curve, mut lines: Vec<Line>) -> Panel {
         lines[*i].right = true;
     }
     let heights = |right: bool| lines.iter().filter(move |line| line.right == right).flat_map(|line| line.heights().collect::<Vec<f64>>());
-    let mut scale = Scale::around(Kind::Linear, heights(false));
+    // A final norm can change the size a hundredfold: then the others would lie flat on a linear axis.
+    let (low, high) = heights(false).fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
+    let kind = if curve.sizes && low > 0.0 && high > WIDE * low { Kind::Log } else { Kind::Linear };
+    let mut scale = Scale::around(kind, heights(false));
     if scale.min < 0.0 && heights(false).all(|value| value >= 0.0) {
         scale.min = 0.0;
     }
@@ -377,7 +447,7 @@ fn push(rows: &mut Rows, panel: &str, view: &View, curve: &Curve, found: &Found)
     }
 }
 
-/// "name: smallest 0.1 at layer 3, largest 0.5 at layer 9."
+/// "name smallest 0.1 at layer 3, largest 0.5 at layer 9"
 fn extremes(view: &View, profile: &Profile) -> String {
     let defined: Vec<(i64, f64)> = profile.rows.iter().filter_map(|row| Some((row.layer?, row.value?))).collect();
     let by = |a: &&(i64, f64), b: &&(i64, f64)| a.1.total_cmp(&b.1);
@@ -386,7 +456,7 @@ fn extremes(view: &View, profile: &Profile) -> String {
             let digits = if high.1.abs() >= 100.0 { 1 } else { 3 };
             let name = tex::name(view.run.model());
             format!(
-                "{name}: smallest {} at layer {}, largest {} at layer {}.",
+                "{name} smallest {} at layer {}, largest {} at layer {}",
                 tex::number(low.1, digits),
                 low.0,
                 tex::number(high.1, digits),

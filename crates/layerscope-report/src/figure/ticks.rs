@@ -46,7 +46,7 @@ impl Scale {
                 let room = ((max / min).log10() * 0.05).max(0.05);
                 Scale { kind, min: min / 10f64.powf(room), max: max * 10f64.powf(room) }
             }
-            Kind::Steps => Scale { kind, min: min.max(0.0), max: max.max(1.0) },
+            Kind::Steps => Scale { kind, min: min.max(0.0), max: max.max(min.max(0.0) + 1.0) },
             Kind::BeforeAfter => Scale { kind, min: -0.3, max: 1.3 },
             Kind::Layers => Scale { kind, min, max: if max > min { max } else { min + 1.0 } },
             Kind::Linear => {
