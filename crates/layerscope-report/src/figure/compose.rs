@@ -13,6 +13,8 @@ use super::ticks::{Kind, Scale, Tick};
 
 /// Around everything.
 const MARGIN: f64 = 4.0;
+/// Height of the line over a figure.
+pub(crate) const TITLE_ROW: f64 = TITLE * 1.7;
 /// Panels are not made narrower than this.
 const NARROWEST: f64 = 92.0;
 /// Panels with names of points are not made lower than this.
@@ -69,9 +71,8 @@ fn laid_out(sheet: &Sheet, look: &Look, width: f64, title: Option<&Text>, dots: 
     let mut scene = Scene::new(width, 0.0, look.background);
     let mut y = MARGIN;
     if let Some(title) = title {
-        let text = fitted(title.clone().in_style(Style::SemiBold), TITLE + 1.0, width - 2.0 * MARGIN);
-        scene.text((width / 2.0, y + TITLE), Anchor::Middle, text, TITLE + 1.0, look.text);
-        y += TITLE * 1.7;
+        draw_title(&mut scene, look, title);
+        y += TITLE_ROW;
     }
     legend::draw(&mut scene, look, &sheet.legend, MARGIN, y, width - 2.0 * MARGIN);
     y += legend::height(&sheet.legend, width - 2.0 * MARGIN);
@@ -99,11 +100,17 @@ fn laid_out(sheet: &Sheet, look: &Look, width: f64, title: Option<&Text>, dots: 
     scene
 }
 
+/// The line over a figure.
+pub(crate) fn draw_title(scene: &mut Scene, look: &Look, title: &Text) {
+    let text = fitted(title.clone().in_style(Style::SemiBold), TITLE + 1.0, scene.width - 2.0 * MARGIN);
+    scene.text((scene.width / 2.0, MARGIN + TITLE), Anchor::Middle, text, TITLE + 1.0, look.text);
+}
+
 /// Labels are said once where neighbours share them, but always where they carry a power of ten.
 fn slot(sheet: &Sheet, i: usize, columns: usize, height: f64) -> Slot {
     let panel = &sheet.panels[i];
     let (ticks, factor) = panel.y.scale.ticks(room(height, 20.0));
-    let said_left = i % columns > 0 && sheet.panels[i - 1].y.label == panel.y.label;
+    let said_left = !i.is_multiple_of(columns) && sheet.panels[i - 1].y.label == panel.y.label;
     let said_below = sheet.panels.get(i + columns).is_some_and(|below| below.x.label == panel.x.label);
     let y_label = factor != 0 || !said_left;
     let x_label = panel.x.scale.ticks(4).1 != 0 || !said_below;

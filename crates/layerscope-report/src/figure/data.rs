@@ -237,31 +237,24 @@ impl<'a> View<'a> {
                 return Some(own);
             }
         }
-        let (low, high) = self.frequency();
-        let rows: Vec<Row> = self
-            .groups
-            .as_ref()?
-            .rows
-            .keys()
-            .map(|at| Row { value: self.norm_measure(measure, *at, low, high), ..at_point(*at) })
-            .collect();
+        let value = |at: (i64, Point)| over_groups(measure, &self.groups_at(at, true));
+        let rows = self.groups.as_ref()?.rows.keys().map(|at| Row { value: value(*at), ..at_point(*at) }).collect();
         Some(Profile::of(rows)).filter(Profile::defined)
     }
+}
 
-    /// One of the measures over groups, over this range of frequencies (measures.md, section 1).
-    pub fn norm_measure(&self, measure: &str, at: (i64, Point), low: i64, high: i64) -> Option<f64> {
-        let groups: Vec<Group> = self.groups_at(at, false).into_iter().filter(|group| (low..=high).contains(&group.n)).collect();
-        let of = |value: fn(&Group) -> f64| groups.iter().map(value).collect::<Vec<f64>>();
-        let on_log_n = |value: fn(&Group) -> f64| fit_line(&of(|group| group.log_n()), &of(value)).map(|line| line.slope);
-        match measure {
-            "cv_q" => variation(&of(|group| group.q)),
-            "slope_v_on_m" => fit_line(&of(|group| group.m), &of(|group| group.v)).map(|line| line.slope),
-            "r2_v_on_m" => fit_line(&of(|group| group.m), &of(|group| group.v)).map(|line| line.r2),
-            "slope_log_q_on_log_n" => on_log_n(|group| (1.0 + group.q).log10()),
-            "slope_log_m_on_log_n" => on_log_n(|group| (1.0 + group.m).log10()),
-            "slope_log_v_on_log_n" => on_log_n(|group| (1.0 + group.v).log10()),
-            _ => None,
-        }
+/// One of the measures over groups (Yamagiwa and Shimodaira).
+pub(crate) fn over_groups(measure: &str, groups: &[Group]) -> Option<f64> {
+    let of = |value: fn(&Group) -> f64| groups.iter().map(value).collect::<Vec<f64>>();
+    let on_log_n = |value: fn(&Group) -> f64| fit_line(&of(|group| group.log_n()), &of(value)).map(|line| line.slope);
+    match measure {
+        "cv_q" => variation(&of(|group| group.q)),
+        "slope_v_on_m" => fit_line(&of(|group| group.m), &of(|group| group.v)).map(|line| line.slope),
+        "r2_v_on_m" => fit_line(&of(|group| group.m), &of(|group| group.v)).map(|line| line.r2),
+        "slope_log_q_on_log_n" => on_log_n(|group| (1.0 + group.q).log10()),
+        "slope_log_m_on_log_n" => on_log_n(|group| (1.0 + group.m).log10()),
+        "slope_log_v_on_log_n" => on_log_n(|group| (1.0 + group.v).log10()),
+        _ => None,
     }
 }
 

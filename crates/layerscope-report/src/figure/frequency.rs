@@ -1,7 +1,7 @@
 //! Is the paper's range of frequencies harmless? Its measures as the bounds move, one line per layer: flat lines say yes.
 
 use super::context::Context;
-use super::data::View;
+use super::data::{Group, View, over_groups};
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, real};
 use super::sheet::{Axis, ColourBar, Line, Mark, Paint, Panel, Preferred, Sheet};
@@ -27,10 +27,9 @@ fn of_run(context: &Context, view: &View) -> Outcome {
     // Beyond the most frequent group nothing changes any more.
     let end = HIGHEST.iter().position(|bound| *bound >= most).map_or(HIGHEST.len(), |i| i + 1);
     let (own_low, own_high) = (low, high);
-    let sweeps: [(&str, &str, Vec<(i64, i64)>); 2] = [
-        ("minimum", "smallest *n*_{t}", LOWEST.iter().filter(|bound| **bound <= most).map(|bound| (*bound, own_high)).collect()),
-        ("maximum", "largest *n*_{t}", HIGHEST[..end].iter().map(|bound| (own_low, *bound)).collect()),
-    ];
+    let lowest: Vec<(i64, i64)> = LOWEST.iter().filter(|bound| **bound <= most).map(|bound| (*bound, own_high)).collect();
+    let highest: Vec<(i64, i64)> = HIGHEST[..end].iter().map(|bound| (own_low, *bound)).collect();
+    let sweeps = [("minimum", "smallest *n*_{t}", lowest), ("maximum", "largest *n*_{t}", highest)];
     let mut rows = Rows::new(&[
         ("model", Cells::Text),
         ("sweep", Cells::Text),
@@ -45,10 +44,11 @@ fn of_run(context: &Context, view: &View) -> Outcome {
     let mut panels = Vec::new();
     let mut change = 0.0f64;
     for (sweep, label, ranges) in &sweeps {
-        for (measure, name) in MEASURES {
+        let computed: Vec<Vec<[Option<f64>; 3]>> = points.iter().map(|at| over_ranges(&view.groups_at(*at, false), ranges)).collect();
+        for (index, (measure, name)) in MEASURES.into_iter().enumerate() {
             let mut lines = Vec::new();
-            for at in &points {
-                let values: Vec<Option<f64>> = ranges.iter().map(|(low, high)| view.norm_measure(measure, *at, *low, *high)).collect();
+            for (at, of_ranges) in points.iter().zip(&computed) {
+                let values: Vec<Option<f64>> = of_ranges.iter().map(|values| values[index]).collect();
                 for ((low, high), value) in ranges.iter().zip(&values) {
                     rows.push(&[
                         Cell::Text(view.run.model()),
@@ -105,4 +105,13 @@ fn of_run(context: &Context, view: &View) -> Outcome {
         numbers,
         caption,
     })
+}
+
+/// The three measures over every range of frequencies.
+fn over_ranges(groups: &[Group], ranges: &[(i64, i64)]) -> Vec<[Option<f64>; 3]> {
+    let of_range = |(low, high): &(i64, i64)| {
+        let kept: Vec<Group> = groups.iter().filter(|group| (*low..=*high).contains(&group.n)).copied().collect();
+        MEASURES.map(|(measure, _)| over_groups(measure, &kept))
+    };
+    ranges.iter().map(of_range).collect()
 }

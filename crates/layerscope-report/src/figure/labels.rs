@@ -36,8 +36,8 @@ pub(crate) struct Place {
     pub leader: Option<((f64, f64), (f64, f64))>,
 }
 
-/// A place for every label for which there is one inside of `bounds`.
-pub(crate) fn place(wishes: &[Wish], bounds: Area) -> Vec<Option<Place>> {
+/// A place for every label for which there is one inside of `bounds` and off the `obstacles`.
+pub(crate) fn place(wishes: &[Wish], bounds: Area, obstacles: &[Area]) -> Vec<Option<Place>> {
     let near = |a: &Wish, b: &Wish| (a.x - b.x).abs() < a.width && (a.y - b.y).abs() < 3.0 * a.height;
     let crowd: Vec<usize> = wishes.iter().map(|wish| wishes.iter().filter(|other| near(wish, other)).count()).collect();
     let mut order: Vec<usize> = (0..wishes.len()).collect();
@@ -47,8 +47,11 @@ pub(crate) fn place(wishes: &[Wish], bounds: Area) -> Vec<Option<Place>> {
         for i in &order {
             let others: Vec<Place> = places.iter().enumerate().filter(|(j, _)| j != i).filter_map(|(_, place)| *place).collect();
             let best = |lines: bool| {
-                let free =
-                    candidates(&wishes[*i], &bounds).filter(|candidate| is_free(candidate, &others, wishes, &bounds, lines)).take(TRIES);
+                let free = candidates(&wishes[*i], &bounds)
+                    .filter(|candidate| {
+                        is_free(candidate, &others, wishes, &bounds, lines) && !obstacles.iter().any(|area| candidate.area.overlaps(area))
+                    })
+                    .take(TRIES);
                 free.map(|candidate| (cost(&candidate, *i, &others, wishes), candidate))
                     .min_by(|a, b| a.0.total_cmp(&b.0))
                     .map(|(_, place)| place)
@@ -175,7 +178,7 @@ mod tests {
                     height: 7.0,
                 })
                 .collect();
-            let places = place(&wishes, bounds);
+            let places = place(&wishes, bounds, &[]);
             let found: Vec<&Place> = places.iter().flatten().collect();
             placed += found.len();
             for (i, one) in found.iter().enumerate() {
@@ -185,7 +188,7 @@ mod tests {
                     assert!(!one.area.overlaps(&other.area));
                 }
             }
-            assert_eq!(places, place(&wishes, bounds));
+            assert_eq!(places, place(&wishes, bounds, &[]));
         }
         assert!(placed >= 24 * 38, "only {placed} of {} labels found a place", 24 * 40);
     }
@@ -194,9 +197,12 @@ mod tests {
     fn a_label_without_room_is_left_out() {
         let bounds = Area { x: 0.0, y: 0.0, width: 30.0, height: 10.0 };
         let wish = Wish { x: 15.0, y: 5.0, radius: 1.0, width: 40.0, height: 7.0 };
-        assert_eq!(place(&[wish], bounds), [None]);
+        assert_eq!(place(&[wish], bounds, &[]), [None]);
         let alone = Wish { width: 8.0, ..wish };
-        assert!(place(&[alone], bounds)[0].unwrap().leader.is_none());
+        let right = place(&[alone], bounds, &[])[0].unwrap();
+        assert!(right.leader.is_none());
+        let elsewhere = place(&[alone], bounds, &[right.area])[0].unwrap();
+        assert!(!elsewhere.area.overlaps(&right.area));
     }
 
     #[test]

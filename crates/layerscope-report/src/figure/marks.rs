@@ -77,7 +77,7 @@ pub(crate) fn draw(canvas: &mut impl Canvas, look: &Look, panel: &Panel, frame: 
                 let (from, to) = (frame.at(frame.x.min, *y), frame.at(frame.x.max, *y));
                 clipped.line(from, to, Stroke { colour: look.quiet, width: 0.6, dash: &[2.0, 2.0] });
             }
-            Mark::Labels(all) => labels(&mut over, look, all, frame),
+            Mark::Labels(all) => labels(&mut over, look, all, frame, &crosses(panel, frame)),
             Mark::Cross { x, y } => cross(&mut over, look, frame.at(*x, *y)),
         }
     }
@@ -133,7 +133,17 @@ fn bar(canvas: &mut Vec<Item>, look: &Look, bar: &Bar, frame: &Frame) {
     }
 }
 
-fn labels(canvas: &mut Vec<Item>, look: &Look, labels: &[Label], frame: &Frame) {
+/// What names must not cover.
+fn crosses(panel: &Panel, frame: &Frame) -> Vec<Area> {
+    let area = |mark: &Mark| {
+        let Mark::Cross { x, y } = mark else { return None };
+        let (x, y) = frame.at(*x, *y);
+        Some(Area { x, y, width: 0.0, height: 0.0 }.grown(5.0))
+    };
+    panel.marks.iter().filter_map(area).collect()
+}
+
+fn labels(canvas: &mut Vec<Item>, look: &Look, labels: &[Label], frame: &Frame, obstacles: &[Area]) {
     const RADIUS: f64 = 2.0;
     let inside = |label: &&Label| {
         let (x, y) = frame.at(label.x, label.y);
@@ -147,7 +157,7 @@ fn labels(canvas: &mut Vec<Item>, look: &Look, labels: &[Label], frame: &Frame) 
             Wish { x, y, radius: RADIUS + 0.3, width: label.text.width(NAME) + 1.6, height: NAME * 1.15 }
         })
         .collect();
-    let places = place(&wishes, frame.area.grown(-1.0));
+    let places = place(&wishes, frame.area.grown(-1.0), obstacles);
     for (place, label) in places.iter().zip(&labels) {
         if let Some((from, to)) = place.as_ref().and_then(|place| place.leader) {
             canvas.line(from, to, Stroke::solid(look.text, 0.5));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use super::compose::compose;
+use super::compose::{TITLE_ROW, compose, draw_title};
 use super::context::Context;
 use super::data::View;
 use super::font::drawable;
@@ -151,7 +151,15 @@ pub(crate) fn scene(plate: &Plate, settings: &Settings, look: &Look) -> Option<S
     let title = settings.title.as_ref().map(|title| Text::plain(drawable(title, 200)));
     let mut scene = match &plate.body {
         Body::Panels(sheet) => compose(sheet, look, width(sheet.preferred), title.as_ref()),
-        Body::Drawing(preferred, draw) => draw(look, width(*preferred)),
+        Body::Drawing(preferred, draw) => {
+            let mut scene = draw(look, width(*preferred));
+            if let Some(title) = &title {
+                scene.items.iter_mut().for_each(|item| item.lower(TITLE_ROW));
+                scene.height += TITLE_ROW;
+                draw_title(&mut scene, look, title);
+            }
+            scene
+        }
         Body::Table(_) => return None,
     };
     scene.description = plate.description.clone();

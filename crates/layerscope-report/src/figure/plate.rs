@@ -5,11 +5,14 @@ use super::sheet::{Preferred, Sheet};
 use super::theme::Look;
 use crate::table::Table;
 
+/// Draws for a look and a width in points.
+pub(crate) type Draw = Box<dyn Fn(&Look, f64) -> Scene>;
+
 /// What is on it.
 pub(crate) enum Body {
     Panels(Sheet),
-    /// A drawing of its own, for a look and a width in points.
-    Drawing(Preferred, Box<dyn Fn(&Look, f64) -> Scene>),
+    /// A drawing of its own.
+    Drawing(Preferred, Draw),
     /// A table, written as Markdown, CSV and LaTeX.
     Table(Table),
 }

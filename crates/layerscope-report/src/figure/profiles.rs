@@ -282,10 +282,8 @@ struct Found {
 }
 
 fn profile(view: &View, curve: &Curve, over_groups: bool) -> Option<Found> {
-    if over_groups {
-        if let Some(profile) = view.norm_profile(curve.measure) {
-            return Some(Found { profile, selection: "selected".into(), variant: None, band: None });
-        }
+    if let Some(profile) = over_groups.then(|| view.norm_profile(curve.measure)).flatten() {
+        return Some(Found { profile, selection: "selected".into(), variant: None, band: None });
     }
     let found = curve
         .variants
@@ -306,7 +304,7 @@ fn line(view: &View, found: &Found, x: impl Fn(i64) -> f64) -> Line {
     let place = |row: &Row| x(row.layer.unwrap_or(0));
     let mut line = Line::of_series(rows.iter().map(|row| (place(row), row.value)).collect(), view.series);
     if let Some(before) = &found.profile.before_norm {
-        let earlier = rows.iter().filter(|row| row.layer < before.layer && row.value.is_some()).next_back();
+        let earlier = rows.iter().rfind(|row| row.layer < before.layer && row.value.is_some());
         let to = (place(before), before.value.unwrap_or(0.0));
         let from = earlier.map_or(to, |row| (place(row), row.value.unwrap_or(0.0)));
         line.hollow.push((from, to));

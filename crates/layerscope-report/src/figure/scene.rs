@@ -151,6 +151,25 @@ impl Scene {
     }
 }
 
+impl Item {
+    /// Moves it down.
+    pub fn lower(&mut self, by: f64) {
+        match self {
+            Item::Shape { shape, .. } => match shape {
+                Shape::Rectangle { area, .. } => area.y += by,
+                Shape::Circle { y, .. } => *y += by,
+                Shape::Dots { points, .. } | Shape::Lines { points, .. } => points.iter_mut().for_each(|point| point.1 += by),
+            },
+            Item::Text { y, .. } => *y += by,
+            Item::Picture { area, .. } => area.y += by,
+            Item::Clipped { area, items } => {
+                area.y += by;
+                items.iter_mut().for_each(|item| item.lower(by));
+            }
+        }
+    }
+}
+
 /// Things to draw on: a scene, or a list of items to be clipped.
 pub(crate) trait Canvas {
     fn add(&mut self, item: Item);

@@ -92,7 +92,7 @@ pub(crate) fn thousands(count: i64) -> String {
     let digits = count.unsigned_abs().to_string();
     let mut text = String::from(if count < 0 { "−" } else { "" });
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

@@ -109,7 +109,7 @@ fn linear(min: f64, max: f64, room: usize) -> (Vec<Tick>, i32) {
         [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * base).into_iter().find(|step| *step >= rough * 0.999).unwrap_or(10.0 * base);
     let largest = min.abs().max(max.abs());
     // Five digits, or many zeros after the point, are taken out of the labels.
-    let factor = if largest >= 1e4 || largest < 1e-2 { largest.log10().floor() as i32 } else { 0 };
+    let factor = if !(1e-2..1e4).contains(&largest) { largest.log10().floor() as i32 } else { 0 };
     let unit = 10f64.powi(factor);
     let digits = (0..12)
         .find(|digits| ((step / unit) * 10f64.powi(*digits)).fract().min(1.0 - ((step / unit) * 10f64.powi(*digits)).fract()) < 1e-6);

@@ -114,10 +114,10 @@ fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]
         ]);
     }
     let mut ordered: Vec<&&Projected> = states.iter().filter(|state| !state.is_mean).collect();
-    ordered.sort_by(|a, b| a.n.cmp(&b.n));
+    ordered.sort_by_key(|state| state.n);
     let points = ordered.iter().map(|state| (state.x, state.y, shade(state))).collect();
     let means: Vec<&&Projected> = states.iter().filter(|state| state.is_mean).collect();
-    let label = |state: &&&Projected| Label {
+    let label = |state: &&Projected| Label {
         x: state.x,
         y: state.y,
         text: Text::plain(drawable(&state.group, NAME_CHARACTERS)),
@@ -129,7 +129,7 @@ fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]
     let marks = vec![
         Mark::Points { points, faded: true },
         Mark::Cross { x: 0.0, y: 0.0 },
-        Mark::Labels(means.iter().map(|mean| label(&mean)).collect()),
+        Mark::Labels(means.iter().map(|mean| label(mean)).collect()),
     ];
     let mut panel = Panel::new(
         Text::plain(format!("{}, {}", view.label, layer_name(at))),
