@@ -10,6 +10,7 @@
 
 mod agreement;
 mod block;
+mod by_layer;
 mod compose;
 mod context;
 mod data;

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::plate::Outcome;
-use super::{agreement, diagram, fits, frequency, histograms, profiles, shares, tables, tokens, trajectories};
+use super::{agreement, by_layer, diagram, fits, frequency, histograms, profiles, shares, tables, tokens, trajectories};
 
 /// A figure or table that can be drawn.
 pub struct Figure {
@@ -28,9 +28,9 @@ pub const LIST: &[Figure] = &[
     Figure { id: "fig1", also: &[], title: "States of chosen tokens, projected", needs: TOKENS, draw: tokens::projected },
     Figure { id: "fig2", also: &[], title: "V against M, middle layer, all models", needs: GROUPS, draw: fits::trade_off },
     Figure { id: "fig3", also: &[], title: "What M, V, V_W and V_B are", needs: "nothing", draw: diagram::definitions },
-    Figure { id: "fig4", also: &[], title: "C.V. of Q, slope and R^2 of V on M, by layer", needs: NORM, draw: profiles::fig4 },
+    Figure { id: "fig4", also: &[], title: "C.V. of Q, slope and R^2 of V on M, by layer", needs: NORM, draw: by_layer::fig4 },
     Figure { id: "fig5", also: &[], title: "Shares of Q by layer", needs: NORM, draw: shares::shares },
-    Figure { id: "fig6", also: &[], title: "V_W / V by layer", needs: NORM, draw: profiles::fig6 },
+    Figure { id: "fig6", also: &[], title: "V_W / V by layer", needs: NORM, draw: by_layer::fig6 },
     Figure { id: "fig7", also: &[], title: "Q, M and V against frequency", needs: GROUPS, draw: fits::by_frequency },
     Figure {
         id: "fig8",
@@ -61,10 +61,10 @@ pub const LIST: &[Figure] = &[
         needs: GROUPS,
         draw: histograms::five_layers,
     },
-    Figure { id: "fig17", also: &[], title: "Slopes on frequency by layer", needs: NORM, draw: profiles::fig17 },
-    Figure { id: "fig18", also: &[], title: "M/Q, V/Q, V_W/Q and V_B/Q by layer", needs: NORM, draw: profiles::fig18 },
-    Figure { id: "fig19", also: &[], title: "Q, M and V by layer", needs: NORM, draw: profiles::fig19 },
-    Figure { id: "fig20", also: &[], title: "V_W, V_B and V_B/V by layer", needs: NORM, draw: profiles::fig20 },
+    Figure { id: "fig17", also: &[], title: "Slopes on frequency by layer", needs: NORM, draw: by_layer::fig17 },
+    Figure { id: "fig18", also: &[], title: "M/Q, V/Q, V_W/Q and V_B/Q by layer", needs: NORM, draw: by_layer::fig18 },
+    Figure { id: "fig19", also: &[], title: "Q, M and V by layer", needs: NORM, draw: by_layer::fig19 },
+    Figure { id: "fig20", also: &[], title: "V_W, V_B and V_B/V by layer", needs: NORM, draw: by_layer::fig20 },
     Figure { id: "fig21", also: &[], title: "The models' blocks", needs: "the block's drawing in the manifest", draw: diagram::blocks },
     Figure {
         id: "fig22",
@@ -126,16 +126,16 @@ pub const LIST: &[Figure] = &[
         needs: "a model with a final norm",
         draw: trajectories::machina3,
     },
-    Figure { id: "ethayarajh1", also: &[], title: "Mean cosine and mean norm by layer", needs: COSINE, draw: profiles::ethayarajh1 },
-    Figure { id: "ethayarajh2", also: &[], title: "Self-similarity by layer", needs: COSINE, draw: profiles::ethayarajh2 },
-    Figure { id: "ethayarajh3", also: &[], title: "Intra-sentence similarity by layer", needs: COSINE, draw: profiles::ethayarajh3 },
-    Figure { id: "ethayarajh4", also: &[], title: "Maximum explainable variance by layer", needs: TOKENS, draw: profiles::ethayarajh4 },
+    Figure { id: "ethayarajh1", also: &[], title: "Mean cosine and mean norm by layer", needs: COSINE, draw: by_layer::ethayarajh1 },
+    Figure { id: "ethayarajh2", also: &[], title: "Self-similarity by layer", needs: COSINE, draw: by_layer::ethayarajh2 },
+    Figure { id: "ethayarajh3", also: &[], title: "Intra-sentence similarity by layer", needs: COSINE, draw: by_layer::ethayarajh3 },
+    Figure { id: "ethayarajh4", also: &[], title: "Maximum explainable variance by layer", needs: TOKENS, draw: by_layer::ethayarajh4 },
     Figure {
         id: "isotropy",
         also: &[],
         title: "IsoScore, effective rank and intrinsic dimension by layer",
         needs: "measures of families spectrum and dimension",
-        draw: profiles::isotropy,
+        draw: by_layer::isotropy,
     },
 ];
 

@@ -1,5 +1,7 @@
 //! Runs made up by a fixed rule: every table of a run, plausible shapes, hostile names.
 
+pub mod files;
+
 use std::path::PathBuf;
 
 use layerscope_report::{Column, Run, Table};
