@@ -25,7 +25,7 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
         ("measure", Cells::Text),
         ("value", Cells::Real),
     ]);
-    let (mut panels, mut outcomes, mut sentences) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut panels, mut outcomes, mut sentences, mut hollow) = (Vec::new(), Vec::new(), Vec::new(), false);
     for view in &context.views {
         let parts: Option<Vec<_>> = PARTS.iter().map(|(measure, ..)| view.profile_of(measure, &[None], &["selected", "all"])).collect();
         let Some(parts) = parts else {
@@ -56,7 +56,21 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
         let first = heights.iter().map(|(layer, _)| *layer).min().unwrap_or(0) as f64;
         let x = Axis::new(Text::plain("layer"), Scale { kind: Kind::Layers, min: first - 0.6, max: last + 0.6 });
         let y = Axis::new(Text::math("share of *Q*(*X*)"), Scale::linear(0.0, 1.0));
-        panels.push(Panel::new(context.title(view), x, y, vec![Mark::Bars(bars)]));
+        let mut marks = vec![Mark::Bars(bars)];
+        if let Some(before) = &parts[0].0.before_norm {
+            let place = before.layer.zip(before.value).map(|(layer, value)| (layer as f64, value, view.series, true));
+            rows.push(&[
+                Cell::Text(view.run.model()),
+                integer(before.layer),
+                Cell::Text(before.point.name()),
+                Cell::Text(&parts[0].1),
+                Cell::Text(PARTS[0].0),
+                real(before.value),
+            ]);
+            marks.push(Mark::Markers(place.into_iter().collect()));
+            hollow = true;
+        }
+        panels.push(Panel::new(context.title(view), x, y, marks));
         let ends = parts[0].0.rows.first().and_then(|row| row.value).zip(parts[0].0.rows.last().and_then(|row| row.value));
         if let Some((from, to)) = ends {
             sentences.push(format!("{}: $M/Q$ from {} to {}.", tex::name(view.run.model()), tex::number(from, 3), tex::number(to, 3)));
@@ -66,10 +80,14 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
         return outcomes;
     }
     let columns = panels.len().min(3);
+    let mut legend: Vec<(Key, Text)> = PARTS.iter().map(|(_, label, paint)| (Key::Swatch(*paint), Text::math(label))).collect();
+    if hollow {
+        legend.push((Key::Hollow, Text::math("*M* / *Q* of the last block, before the final norm")));
+    }
     let sheet = Sheet {
         columns,
         ratio: 0.8,
-        legend: PARTS.iter().map(|(_, label, paint)| (Key::Swatch(*paint), Text::math(label))).collect(),
+        legend,
         colour_bar: None,
         preferred: if columns > 1 { Preferred::Page } else { Preferred::Column },
         panels,
