@@ -3,6 +3,7 @@
 use super::by_layer::{SELECTED, overall};
 use super::context::Context;
 use super::data::{Profile, Row, View};
+use super::fits::percentile;
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, Line, Mark, Panel, Preferred, Sheet};
@@ -29,6 +30,9 @@ pub(super) struct Curve {
 
 /// How many times its smallest the largest value is before the axis is logarithmic.
 const WIDE: f64 = 40.0;
+
+/// What is smaller than this part of the largest value is not on a logarithmic axis.
+const SMALLEST: f64 = 1e-5;
 
 /// A figure of such panels.
 pub(super) struct Plan {
@@ -189,15 +193,21 @@ fn panel(context: &Context, curve: &Curve, mut lines: Vec<Line>) -> Panel {
     let last = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(1.0, f64::max);
     let room = last * 0.02;
     let x = Axis::new(Text::plain("layer"), Scale { kind: Kind::Layers, min: -room, max: last + room });
-    let large = if curve.sizes { very_large(&lines) } else { Vec::new() };
+    let mut large = if curve.sizes { very_large(&lines) } else { Vec::new() };
+    // A final norm can change the size a hundredfold: then all share one logarithmic axis, or the others would lie flat on theirs.
+    let wide = curve.sizes && is_wide(lines.iter().enumerate().filter(|(i, _)| !large.contains(i)).map(|(_, line)| line));
+    if wide {
+        large.clear();
+    }
     for i in &large {
         lines[*i].right = true;
     }
     let heights = |right: bool| lines.iter().filter(move |line| line.right == right).flat_map(|line| line.heights().collect::<Vec<f64>>());
-    // A final norm can change the size a hundredfold: then the others would lie flat on a linear axis.
-    let (low, high) = heights(false).fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
-    let kind = if curve.sizes && low > 0.0 && high > WIDE * low { Kind::Log } else { Kind::Linear };
-    let mut scale = Scale::around(kind, heights(false));
+    let kind = if wide { Kind::Log } else { Kind::Linear };
+    // Zeros (no variance within groups before the first block of a rotary model) fall off a logarithmic axis.
+    let least = heights(false).fold(0.0f64, f64::max) * SMALLEST;
+    let shown = heights(false).filter(|value| !wide || *value >= least);
+    let mut scale = Scale::around(kind, shown);
     if scale.min < 0.0 && heights(false).all(|value| value >= 0.0) {
         scale.min = 0.0;
     }
@@ -220,15 +230,29 @@ fn panel(context: &Context, curve: &Curve, mut lines: Vec<Line>) -> Panel {
     Panel { right, ..Panel::new(title, x, Axis::new(Text::math(curve.label), scale), marks) }
 }
 
-/// The lines above the widest gap between the largest values, if that gap is tenfold and all of them are positive.
+/// Whether the largest value is many times the smallest, none being negative.
+fn is_wide<'a>(lines: impl Iterator<Item = &'a Line>) -> bool {
+    let values: Vec<f64> = lines.flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
+    let high = values.iter().copied().fold(0.0, f64::max);
+    let low = values.iter().copied().filter(|value| *value > high * SMALLEST).fold(high, f64::min);
+    high > WIDE * low && values.iter().all(|value| *value >= 0.0)
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    percentile(&mut values, 0.5)
+}
+
+/// The lines above the widest gap between their medians, if that gap is tenfold, all of them are positive and at most two: more of them
+/// share one logarithmic axis with the others.
 fn very_large(lines: &[Line]) -> Vec<usize> {
-    let mut sizes: Vec<(f64, usize)> = lines.iter().enumerate().map(|(i, line)| (line.heights().fold(0.0, f64::max), i)).collect();
+    let mut sizes: Vec<(f64, usize)> = lines.iter().enumerate().map(|(i, line)| (median(line.heights()), i)).collect();
     sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
     let gap = |i: &usize| if sizes[i - 1].0 > 0.0 { sizes[*i].0 / sizes[i - 1].0 } else { 0.0 };
     let Some(widest) = (1..sizes.len()).max_by(|a, b| gap(a).total_cmp(&gap(b))) else { return Vec::new() };
     let large: Vec<usize> = sizes[widest..].iter().map(|(_, i)| *i).collect();
     let positive = large.iter().all(|i| lines[*i].heights().all(|value| value > 0.0));
-    if gap(&widest) >= 10.0 && positive { large } else { Vec::new() }
+    if gap(&widest) >= 10.0 && positive && large.len() <= 2 { large } else { Vec::new() }
 }
 
 fn columns() -> Rows {
