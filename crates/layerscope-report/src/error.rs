@@ -17,6 +17,9 @@ pub enum Error {
     /// A format that does not exist.
     #[error("unknown format `{0}`; use md, csv, json, jsonl or latex")]
     Format(String),
+    /// A setting of figures that makes no sense.
+    #[error("{0}")]
+    Setting(String),
     /// A stored table that is missing, damaged or of another kind.
     #[error("{}: {problem}", file.display())]
     File {
@@ -35,7 +38,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Table(_) => ErrorKind::Internal,
-            Error::Format(_) => ErrorKind::Usage,
+            Error::Format(_) | Error::Setting(_) => ErrorKind::Usage,
             Error::File { .. } | Error::Write(_) => ErrorKind::Io,
         }
     }

@@ -11,7 +11,7 @@
 
 mod csv;
 mod json;
-mod latex;
+pub(crate) mod latex;
 mod markdown;
 pub mod parquet;
 

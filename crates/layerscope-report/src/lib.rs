@@ -21,6 +21,7 @@
 
 mod error;
 pub mod export;
+pub mod figure;
 pub mod page;
 mod run;
 mod table;

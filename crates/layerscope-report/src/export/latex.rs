@@ -40,7 +40,7 @@ fn mathematics(number: &str) -> String {
 }
 
 /// A text that is neither a command, nor an argument of the row's end before it, nor a ligature.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut cell = String::new();
     for character in shortened(text).chars() {
         match character {

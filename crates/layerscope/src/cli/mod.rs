@@ -1,6 +1,7 @@
 //! The command line: one file a command, each a few lines over the library.
 
 mod download;
+mod figures;
 mod inspect;
 mod measure;
 mod measures;
@@ -45,6 +46,8 @@ enum Command {
     Measure(Box<measure::Arguments>),
     /// Join the shards of a measurement into one run
     Merge(merge::Arguments),
+    /// Every figure of the papers that the runs can support, as SVG, PDF, PNG and CSV
+    Figures(figures::Arguments),
     /// One self-contained page to explore runs with
     Report(report::Arguments),
     /// Print the tables of a run
@@ -71,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Demo { threads } => demo::run(thread_count(threads)).and_then(|demo| print(&demo.to_string())),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
+        Command::Figures(arguments) => figures::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),

@@ -1,0 +1,88 @@
+//! The runs and settings a figure is drawn from, and choices that figures share.
+
+use super::Settings;
+use super::data::{Point, View};
+use super::plate::{Outcome, Skip};
+use super::sheet::Key;
+use super::text::Text;
+
+pub(crate) struct Context<'a> {
+    pub views: Vec<View<'a>>,
+    pub settings: &'a Settings,
+}
+
+impl Context<'_> {
+    /// One outcome per run.
+    pub fn each(&self, draw: impl Fn(&View) -> Vec<Outcome>) -> Vec<Outcome> {
+        self.views.iter().flat_map(draw).collect()
+    }
+
+    /// The name of a figure of one run.
+    pub fn name(&self, id: &str, view: &View) -> String {
+        if self.views.len() > 1 { format!("{id}-{}", view.slug) } else { id.to_owned() }
+    }
+
+    /// The layers of a figure of one layer: those asked for, or the middle one.
+    pub fn single_layers(&self, view: &View) -> Result<Vec<(i64, Point)>, Skip> {
+        self.layers(view, &[0.5])
+    }
+
+    /// The layers of a figure of several: those asked for, or 0, 1/4, 1/2, 3/4 and the last.
+    pub fn several_layers(&self, view: &View) -> Result<Vec<(i64, Point)>, Skip> {
+        self.layers(view, &[0.0, 0.25, 0.5, 0.75, 1.0])
+    }
+
+    fn layers(&self, view: &View, parts: &[f64]) -> Result<Vec<(i64, Point)>, Skip> {
+        let points = view.group_points();
+        if points.is_empty() {
+            let reason = if view.is_trajectory() {
+                "a trajectory has no groups of its own; draw the run of one step (steps/...)"
+            } else {
+                "the run has no groups.parquet"
+            };
+            return Err(Skip::of(&view.label, reason));
+        }
+        self.choose(view, &points, parts)
+    }
+
+    /// Those of `points` that were asked for, or those at these parts of the depth.
+    pub fn choose(&self, view: &View, points: &[(i64, Point)], parts: &[f64]) -> Result<Vec<(i64, Point)>, Skip> {
+        if self.settings.layers.is_empty() {
+            let last = points.len().saturating_sub(1) as f64;
+            let mut chosen: Vec<(i64, Point)> = parts.iter().filter_map(|part| points.get((part * last) as usize).copied()).collect();
+            chosen.dedup();
+            return Ok(chosen);
+        }
+        let find = |layer: &i64| {
+            let found = points.iter().find(|(own, _)| own == layer).copied();
+            found.ok_or_else(|| Skip::of(&view.label, format!("layer {layer} was not measured")))
+        };
+        self.settings.layers.iter().map(find).collect()
+    }
+
+    /// The models' names with their lines and markers; nothing for a single one.
+    pub fn legend(&self, drawn: &[usize], hollow: bool) -> Vec<(Key, Text)> {
+        let mut entries: Vec<(Key, Text)> = Vec::new();
+        if self.views.len() > 1 {
+            let views = self.views.iter().filter(|view| drawn.contains(&view.series));
+            entries.extend(views.map(|view| (Key::Series(view.series), Text::plain(view.label.clone()))));
+        }
+        if hollow {
+            entries.push((Key::Hollow, Text::plain("last block, before the final norm")));
+        }
+        entries
+    }
+
+    /// Names the model in a title where there are several or the figure does not say otherwise.
+    pub fn title(&self, view: &View) -> Text {
+        Text::plain(view.label.clone())
+    }
+}
+
+/// "layer 6", or "layer 12, after the final norm".
+pub(crate) fn layer_name((layer, point): (i64, Point)) -> String {
+    match point {
+        Point::FinalNorm => format!("layer {layer} (final norm)"),
+        _ => format!("layer {layer}"),
+    }
+}

@@ -1,0 +1,203 @@
+//! Histograms: lengths of sentences, frequencies of groups, distributions of Q, M and V.
+
+use super::context::{Context, layer_name};
+use super::fits::{M, Q, Quantity, V, percentile};
+use super::plate::{Body, Outcome, Plate, Skip};
+use super::rows::{Kind as Cells, Rows};
+use super::sheet::{Axis, Bar, Mark, Paint, Panel, Preferred, Sheet};
+use super::tex;
+use super::text::Text;
+use super::ticks::{Kind, Scale};
+use crate::table::Cell;
+
+/// Counts between equal edges.
+struct Bins {
+    low: f64,
+    step: f64,
+    counts: Vec<i64>,
+}
+
+impl Bins {
+    /// Of weighted values between `low` and `high`, the upper edge included in the last bin.
+    fn of(values: impl Iterator<Item = (f64, i64)>, low: f64, high: f64, count: usize) -> Bins {
+        let step = if high > low { (high - low) / count as f64 } else { 1.0 };
+        let mut bins = Bins { low, step, counts: vec![0; count] };
+        for (value, weight) in values.filter(|(value, _)| *value >= low && *value <= high.max(low)) {
+            let bin = (((value - low) / step) as usize).min(count - 1);
+            bins.counts[bin] += weight;
+        }
+        bins
+    }
+
+    fn edge(&self, i: usize) -> f64 {
+        self.low + self.step * i as f64
+    }
+
+    fn bars(&self, floor: f64, paint: Paint) -> Vec<Bar> {
+        let gap = self.step * 0.04;
+        let bar =
+            |(i, count): (usize, &i64)| Bar { x0: self.edge(i) + gap, x1: self.edge(i + 1) - gap, y0: floor, y1: *count as f64, paint };
+        self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(bar).collect()
+    }
+
+    fn push(&self, rows: &mut Rows, place: &[Cell]) {
+        for (i, count) in self.counts.iter().enumerate() {
+            let bin = [Cell::Real(self.edge(i)), Cell::Real(self.edge(i + 1)), Cell::Integer(*count)];
+            rows.push(&[place, &bin[..]].concat());
+        }
+    }
+
+    fn most(&self) -> f64 {
+        self.counts.iter().copied().max().unwrap_or(0) as f64
+    }
+}
+
+const BIN: [(&str, Cells); 3] = [("from", Cells::Real), ("to", Cells::Real), ("count", Cells::Integer)];
+
+/// Figure 9: sentences by their words, of every corpus.
+pub(crate) fn sentences(context: &Context) -> Vec<Outcome> {
+    let mut rows = Rows::new(&[&[("model", Cells::Text)], &BIN[..]].concat());
+    let (mut panels, mut captions, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut known: Vec<&str> = Vec::new();
+    for view in &context.views {
+        let corpus = view.run.manifest["corpus"]["fingerprint"].as_str().unwrap_or("");
+        if !corpus.is_empty() && known.contains(&corpus) {
+            continue;
+        }
+        let words: Vec<(f64, i64)> = view.run.manifest["sentence_words"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|pair| Some((pair[0].as_f64()?, pair[1].as_i64()?)))
+            .collect();
+        let (Some(low), Some(high)) = (words.iter().map(|pair| pair.0).reduce(f64::min), words.iter().map(|pair| pair.0).reduce(f64::max))
+        else {
+            outcomes.push(Err(Skip::of(&view.label, "the manifest has no lengths of sentences")));
+            continue;
+        };
+        known.push(corpus);
+        let bins = Bins::of(words.iter().copied(), low, high, 30);
+        bins.push(&mut rows, &[Cell::Text(view.run.model())]);
+        let y = Axis::new(Text::plain("sentences"), Scale { kind: Kind::Log, min: 0.7, max: bins.most().max(2.0) * 1.6 });
+        let x =
+            Axis::new(Text::plain("words per sentence"), Scale::linear(low - bins.step * 0.5, high.max(low + bins.step) + bins.step * 0.5));
+        let title = if context.views.len() > 1 { context.title(view) } else { Text::default() };
+        panels.push(Panel::new(title, x, y, vec![Mark::Bars(bins.bars(0.7, Paint::Series(view.series)))]));
+        let (count, total) = words.iter().fold((0, 0.0), |(count, total), (length, times)| (count + times, total + length * *times as f64));
+        captions.push(format!("{} sentences with {} words on average.", tex::count(count), tex::number(total / count.max(1) as f64, 1)));
+    }
+    if panels.is_empty() {
+        return outcomes;
+    }
+    let columns = panels.len().min(3);
+    outcomes.push(finish("fig9", panels, columns, rows, format!("Lengths of sentences in words, 30 bins. {}", captions.join(" "))));
+    outcomes
+}
+
+/// Figure 10: groups by their frequency, one panel per model.
+pub(crate) fn frequencies(context: &Context) -> Vec<Outcome> {
+    const END: f64 = 6.5;
+    let mut rows = Rows::new(&[&[("model", Cells::Text)], &BIN[..]].concat());
+    let (mut panels, mut outcomes, mut captions) = (Vec::new(), Vec::new(), Vec::new());
+    for view in &context.views {
+        let Some(at) = view.group_points().first().copied() else {
+            outcomes.push(Err(Skip::of(&view.label, "the run has no groups.parquet")));
+            continue;
+        };
+        let groups = view.groups_at(at, false);
+        let longest = groups.iter().map(|group| group.log_n()).fold(END, f64::max);
+        let bins = Bins::of(groups.iter().map(|group| (group.log_n(), 1)), 0.0, longest, 30);
+        bins.push(&mut rows, &[Cell::Text(view.run.model())]);
+        let x = Axis::new(Text::math("log_{10} *n*_{t}"), Scale::linear(-0.1, longest + 0.1));
+        let y = Axis::new(Text::plain("groups"), Scale::linear(0.0, bins.most() * 1.06));
+        panels.push(Panel::new(context.title(view), x, y, vec![Mark::Bars(bins.bars(0.0, Paint::Series(view.series)))]));
+        captions.push(format!("{}: {} groups.", tex::name(view.run.model()), tex::count(groups.len() as i64)));
+    }
+    if panels.is_empty() {
+        return outcomes;
+    }
+    let columns = panels.len().min(3);
+    outcomes.push(finish(
+        "fig10",
+        panels,
+        columns,
+        rows,
+        format!("Groups by their number of states, unfiltered, 30 bins. {}", captions.join(" ")),
+    ));
+    outcomes
+}
+
+/// Figures 14 to 16: Q, M and V at five layers, one model.
+pub(crate) fn five_layers(context: &Context) -> Vec<Outcome> {
+    context.each(|view| {
+        let layers = match context.several_layers(view) {
+            Ok(layers) => layers,
+            Err(skip) => return vec![Err(skip)],
+        };
+        let place =
+            [("model", Cells::Text), ("layer", Cells::Integer), ("point", Cells::Text), ("quantity", Cells::Text), ("mean", Cells::Real)];
+        let mut rows = Rows::new(&[&place[..], &BIN[..]].concat());
+        let mut panels = Vec::new();
+        for at in &layers {
+            let groups = view.groups_at(*at, true);
+            if groups.is_empty() {
+                return vec![Err(Skip::of(&view.label, "no group has a frequency in the range"))];
+            }
+            for quantity in [Q, M, V] {
+                let mut values: Vec<f64> = groups.iter().map(quantity.of).collect();
+                let mean = values.iter().sum::<f64>() / values.len() as f64;
+                let end = percentile(&mut values, 0.99);
+                let bins = Bins::of(values.iter().map(|value| (*value, 1)), values[0], end, 50);
+                bins.push(
+                    &mut rows,
+                    &[
+                        Cell::Text(view.run.model()),
+                        Cell::Integer(at.0),
+                        Cell::Text(at.1.name()),
+                        Cell::Text(quantity.name),
+                        Cell::Real(mean),
+                    ],
+                );
+                panels.push(distribution(quantity, &bins, mean, Paint::Series(view.series), layer_name(*at)));
+            }
+        }
+        let caption = format!(
+            "Distributions of $Q(X_t)$, $M(X_t)$ and $V(X_t)$ below their 99th percentile in {}; dashed: the mean of all.",
+            tex::name(view.run.model())
+        );
+        vec![finish(&context.name("fig14", view), panels, 3, rows, caption)]
+    })
+}
+
+fn distribution(quantity: Quantity, bins: &Bins, mean: f64, paint: Paint, title: String) -> Panel {
+    let end = bins.edge(bins.counts.len());
+    let x = Axis::new(Text::math(quantity.label), Scale::around(Kind::Linear, [bins.low, end, mean]));
+    let y = Axis::new(Text::plain("groups"), Scale::linear(0.0, bins.most() * 1.06));
+    Panel::new(Text::plain(title), x, y, vec![Mark::Bars(bins.bars(0.0, paint)), Mark::Vertical { x: mean, paint: Paint::Text }])
+}
+
+fn finish(name: &str, panels: Vec<Panel>, columns: usize, rows: Rows, caption: String) -> Outcome {
+    let preferred = if columns > 1 { Preferred::Page } else { Preferred::Column };
+    let sheet = Sheet { columns, ratio: if columns > 1 { 0.75 } else { 0.7 }, legend: Vec::new(), colour_bar: None, preferred, panels };
+    let table = rows.table().map_err(|error| Skip::new(error.to_string()))?;
+    Ok(Plate {
+        name: name.into(),
+        body: Body::Panels(sheet),
+        numbers: vec![("", table)],
+        caption,
+        description: format!("{name}: histograms"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_count_everything_once() {
+        let values = [0.0, 0.1, 0.99, 1.0, 2.0, 3.0, 3.1].map(|value| (value, 2));
+        let bins = Bins::of(values.into_iter(), 0.0, 3.0, 3);
+        assert_eq!((bins.counts, bins.step), (vec![6, 2, 4], 1.0));
+        assert_eq!(Bins::of([(5.0, 1)].into_iter(), 5.0, 5.0, 4).counts, [1, 0, 0, 0]);
+    }
+}

@@ -1,0 +1,212 @@
+//! Plates to files.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use super::compose::{TITLE_ROW, compose, draw_title};
+use super::context::Context;
+use super::data::View;
+use super::font::drawable;
+use super::list::{Figure, LIST};
+use super::plate::{Body, Plate};
+use super::scene::Scene;
+use super::sheet::Preferred;
+use super::text::Text;
+use super::theme::Look;
+use super::{Settings, pdf, png, svg, tex};
+use crate::error::{Error, Result};
+use crate::export::{self, Format};
+use crate::run::Run;
+use crate::table::Table;
+use crate::text::shortened;
+
+/// A figure or table that was written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Its id in [`LIST`].
+    pub figure: &'static str,
+    /// Its files.
+    pub files: Vec<PathBuf>,
+}
+
+/// A figure that was not drawn.
+#[derive(Clone, Debug)]
+pub struct Skipped {
+    /// Its id in [`LIST`].
+    pub figure: &'static str,
+    /// The model it would have been of, where it is of one.
+    pub model: Option<String>,
+    /// What is missing.
+    pub reason: String,
+}
+
+/// What became of a call of [`draw`].
+#[derive(Clone, Debug, Default)]
+pub struct Drawing {
+    /// What was written, in the order of [`LIST`].
+    pub written: Vec<Written>,
+    /// What was not drawn, and why.
+    pub skipped: Vec<Skipped>,
+    /// The file that includes all others.
+    pub tex: PathBuf,
+}
+
+/// Points in a millimetre.
+const POINTS_PER_MM: f64 = 72.0 / 25.4;
+/// Widths of figures if nobody says so: those of an ACL paper.
+const COLUMN_MM: f64 = 77.0;
+const PAGE_MM: f64 = 160.0;
+
+/// Draws every figure that `runs` support into the folder `out`, which is made if need be; calls `progress` after each.
+pub fn draw(runs: &[Run], settings: &Settings, out: &Path, progress: &mut dyn FnMut(&Written)) -> Result<Drawing> {
+    check(runs, settings)?;
+    std::fs::create_dir_all(out).map_err(|error| Error::file(out, error.to_string()))?;
+    let context = Context { views: View::all(runs, settings), settings };
+    let wanted = |figure: &&Figure| settings.only.is_empty() || settings.only.iter().any(|name| figure.is_called(name));
+    let figures: Vec<&Figure> = LIST.iter().filter(wanted).collect();
+    let mut done = in_parallel(&figures, &context, out, progress)?;
+    let mut drawing = Drawing { tex: out.join("figures.tex"), ..Drawing::default() };
+    let mut document = String::from("% Figures and tables by Layerscope. \\usepackage{graphicx,booktabs,textcomp}\n");
+    done.sort_by_key(|(place, _)| *place);
+    for (_, part) in done {
+        document += &part.tex;
+        drawing.written.extend(part.written);
+        drawing.skipped.extend(part.skipped);
+    }
+    save(&drawing.tex, document.as_bytes())?;
+    Ok(drawing)
+}
+
+/// What became of one row of the list.
+#[derive(Default)]
+struct Part {
+    tex: String,
+    written: Vec<Written>,
+    skipped: Vec<Skipped>,
+}
+
+/// Every figure by the next free thread; which one is free changes nothing in the files.
+fn in_parallel(figures: &[&Figure], context: &Context, out: &Path, progress: &mut dyn FnMut(&Written)) -> Result<Vec<(usize, Part)>> {
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(figures.len()).min(8);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                while let Some((place, figure)) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|place| Some((place, figures.get(place)?)))
+                {
+                    if sender.send(part(figure, context, out).map(|part| (place, part))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut done = Vec::new();
+        for result in receiver {
+            let (place, part) = result?;
+            part.written.iter().for_each(&mut *progress);
+            done.push((place, part));
+        }
+        Ok(done)
+    })
+}
+
+fn part(figure: &Figure, context: &Context, out: &Path) -> Result<Part> {
+    let look = Look::of(context.settings.theme);
+    let mut part = Part::default();
+    for outcome in (figure.draw)(context) {
+        match outcome {
+            Ok(plate) => {
+                part.tex += &include(&plate, context.settings);
+                part.written.push(Written { figure: figure.id, files: write(&plate, context.settings, &look, out)? });
+            }
+            Err(skip) => part.skipped.push(Skipped { figure: figure.id, model: skip.model, reason: skip.reason }),
+        }
+    }
+    Ok(part)
+}
+
+fn check(runs: &[Run], settings: &Settings) -> Result<()> {
+    if runs.is_empty() {
+        return Err(Error::Setting("no runs to draw figures of".into()));
+    }
+    if let Some(unknown) = settings.only.iter().find(|name| !LIST.iter().any(|figure| figure.is_called(name))) {
+        let known: Vec<&str> = LIST.iter().map(|figure| figure.id).collect();
+        return Err(Error::Setting(format!("unknown figure `{}`; use {}", shortened(unknown), known.join(", "))));
+    }
+    if let Some((low, high)) = settings.frequency.filter(|(low, high)| low > high || *low < 1) {
+        return Err(Error::Setting(format!("frequency {low}:{high} is not a range MIN:MAX with 1 <= MIN <= MAX")));
+    }
+    Ok(())
+}
+
+/// The scene of a plate; none for a table.
+pub(crate) fn scene(plate: &Plate, settings: &Settings, look: &Look) -> Option<Scene> {
+    let width =
+        |preferred: Preferred| settings.width_mm.unwrap_or(if preferred == Preferred::Page { PAGE_MM } else { COLUMN_MM }) * POINTS_PER_MM;
+    let title = settings.title.as_ref().map(|title| Text::plain(drawable(title, 200)));
+    let mut scene = match &plate.body {
+        Body::Panels(sheet) => compose(sheet, look, width(sheet.preferred), title.as_ref()),
+        Body::Drawing(preferred, draw) => {
+            let mut scene = draw(look, width(*preferred));
+            if let Some(title) = &title {
+                scene.items.iter_mut().for_each(|item| item.lower(TITLE_ROW));
+                scene.height += TITLE_ROW;
+                draw_title(&mut scene, look, title);
+            }
+            scene
+        }
+        Body::Table(_) => return None,
+    };
+    scene.description = plate.description.clone();
+    Some(scene)
+}
+
+fn write(plate: &Plate, settings: &Settings, look: &Look, out: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut keep = |ending: &str, bytes: &[u8]| {
+        let path = out.join(format!("{}{ending}", plate.name));
+        save(&path, bytes)?;
+        files.push(path);
+        Ok::<(), Error>(())
+    };
+    if let Body::Table(table) = &plate.body {
+        for (format, ending) in [(Format::Markdown, ".md"), (Format::Csv, ".csv"), (Format::Latex, ".tex")] {
+            keep(ending, &printed(table, format)?)?;
+        }
+    }
+    if let Some(scene) = scene(plate, settings, look) {
+        keep(".svg", svg::write(&scene, true).as_bytes())?;
+        keep(".pdf", &pdf::write(&scene)?)?;
+        keep(".png", &png::write(&scene)?)?;
+    }
+    for (suffix, table) in &plate.numbers {
+        keep(&format!("{suffix}.csv"), &printed(table, Format::Csv)?)?;
+    }
+    Ok(files)
+}
+
+fn printed(table: &Table, format: Format) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    export::write(table, format, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn include(plate: &Plate, settings: &Settings) -> String {
+    let wide = |preferred: Preferred| settings.width_mm.map_or(preferred == Preferred::Page, |width| width > 100.0);
+    match &plate.body {
+        Body::Panels(sheet) => "\n".to_owned() + &tex::figure(&plate.name, &plate.caption, wide(sheet.preferred)),
+        Body::Drawing(preferred, _) => "\n".to_owned() + &tex::figure(&plate.name, &plate.caption, wide(*preferred)),
+        Body::Table(_) => "\n".to_owned() + &tex::table(&plate.name, &plate.caption),
+    }
+}
+
+/// Written beside and renamed, so that a file is whole or absent.
+fn save(path: &Path, bytes: &[u8]) -> Result<()> {
+    let part = path.with_extension("part");
+    std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path)).map_err(|error| Error::file(path, error.to_string()))
+}

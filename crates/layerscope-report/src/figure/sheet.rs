@@ -1,0 +1,195 @@
+//! What a figure of panels contains, before it has a size or colours.
+
+use super::scene::Colour;
+use super::text::Text;
+use super::theme::Look;
+use super::ticks::Scale;
+
+/// A colour by its meaning.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Paint {
+    /// Of the model of this number, the same in all figures.
+    Series(usize),
+    /// A place on the colour map, 0 to 1.
+    Map(f64),
+    Text,
+    Quiet,
+    Accent,
+}
+
+impl Paint {
+    pub fn colour(self, look: &Look) -> Colour {
+        match self {
+            Paint::Series(series) => look.colour(series),
+            Paint::Map(part) => look.map(part),
+            Paint::Text => look.text,
+            Paint::Quiet => look.quiet,
+            Paint::Accent => look.accent,
+        }
+    }
+}
+
+/// Numbers along one side of a panel.
+#[derive(Clone, Debug)]
+pub(crate) struct Axis {
+    pub label: Text,
+    pub scale: Scale,
+}
+
+impl Axis {
+    pub fn new(label: Text, scale: Scale) -> Axis {
+        Axis { label, scale }
+    }
+}
+
+/// A line through points; a gap where there is none.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub points: Vec<(f64, Option<f64>)>,
+    pub paint: Paint,
+    pub width: f64,
+    /// The number of the marker at every point.
+    pub marker: Option<usize>,
+    /// Low and high at x.
+    pub band: Vec<(f64, f64, f64)>,
+    /// Points beside the line, joined to the one before them: the last block's own output.
+    pub hollow: Vec<((f64, f64), (f64, f64))>,
+    /// Whether the line belongs to the axis on the right.
+    pub right: bool,
+    pub dashed: bool,
+}
+
+impl Line {
+    pub fn new(points: Vec<(f64, Option<f64>)>, paint: Paint) -> Line {
+        Line { points, paint, width: 1.1, marker: None, band: Vec::new(), hollow: Vec::new(), right: false, dashed: false }
+    }
+
+    /// The line of a model.
+    pub fn of_series(points: Vec<(f64, Option<f64>)>, series: usize) -> Line {
+        Line { marker: Some(series), ..Line::new(points, Paint::Series(series)) }
+    }
+
+    /// All numbers along y, to find a scale for.
+    pub fn heights(&self) -> impl Iterator<Item = f64> + '_ {
+        let band = self.band.iter().flat_map(|(_, low, high)| [*low, *high]);
+        self.points.iter().filter_map(|(_, y)| *y).chain(self.hollow.iter().map(|(_, (_, y))| *y)).chain(band)
+    }
+}
+
+/// A labelled point.
+#[derive(Clone, Debug)]
+pub(crate) struct Label {
+    pub x: f64,
+    pub y: f64,
+    pub text: Text,
+    /// The colour of the point.
+    pub paint: Paint,
+}
+
+/// A rectangle from (x0, y0) to (x1, y1).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bar {
+    pub x0: f64,
+    pub x1: f64,
+    pub y0: f64,
+    pub y1: f64,
+    pub paint: Paint,
+}
+
+/// What a panel shows, in the order of drawing.
+#[derive(Clone, Debug)]
+pub(crate) enum Mark {
+    Line(Line),
+    /// x, y and place on the colour map, in the order of drawing; faded where others stand out from them.
+    Points {
+        points: Vec<(f64, f64, f64)>,
+        faded: bool,
+    },
+    /// Markers of models: x, y, number of the model, hollow or not.
+    Markers(Vec<(f64, f64, usize, bool)>),
+    Bars(Vec<Bar>),
+    /// y = intercept + slope x.
+    Slope {
+        slope: f64,
+        intercept: f64,
+        paint: Paint,
+        dashed: bool,
+    },
+    Vertical {
+        x: f64,
+        paint: Paint,
+    },
+    Horizontal {
+        y: f64,
+    },
+    Labels(Vec<Label>),
+    /// The origin.
+    Cross {
+        x: f64,
+        y: f64,
+    },
+}
+
+/// One frame with two axes.
+#[derive(Clone, Debug)]
+pub(crate) struct Panel {
+    pub title: Text,
+    /// A second line under the title: what was fitted, so that it never covers data.
+    pub note: Text,
+    pub x: Axis,
+    pub y: Axis,
+    pub right: Option<Axis>,
+    pub marks: Vec<Mark>,
+    /// Whether one unit is as long on both axes.
+    pub equal: bool,
+}
+
+impl Panel {
+    pub fn new(title: Text, x: Axis, y: Axis, marks: Vec<Mark>) -> Panel {
+        Panel { title, note: Text::default(), x, y, right: None, marks, equal: false }
+    }
+}
+
+/// What stands before a text of the legend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Key {
+    /// Line and marker of a model.
+    Series(usize),
+    /// The marker alone.
+    Marker(usize),
+    Line(Paint, bool),
+    Swatch(Paint),
+    /// A filled point of no model.
+    Dot,
+    Hollow,
+    Cross,
+}
+
+/// The colours of points, explained.
+#[derive(Clone, Debug)]
+pub(crate) struct ColourBar {
+    pub label: Text,
+    pub scale: Scale,
+}
+
+/// How wide a figure is if nobody says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preferred {
+    /// One column of two.
+    Column,
+    /// The page.
+    Page,
+}
+
+/// Panels in rows, with everything they share.
+#[derive(Clone, Debug)]
+pub(crate) struct Sheet {
+    pub panels: Vec<Panel>,
+    /// At most; fewer where a panel would get too narrow.
+    pub columns: usize,
+    /// Height of a panel over its width.
+    pub ratio: f64,
+    pub legend: Vec<(Key, Text)>,
+    pub colour_bar: Option<ColourBar>,
+    pub preferred: Preferred,
+}

@@ -1,0 +1,142 @@
+//! Tables 1 to 3 of the paper.
+
+use super::Settings;
+use super::context::Context;
+use super::data::View;
+use super::font::{NAME_CHARACTERS, drawable};
+use super::plate::{Body, Outcome, Plate, Skip};
+use super::rows::{Kind as Cells, Rows, integer};
+use super::tokens::chosen;
+use crate::error::{Error, Result};
+use crate::run::Run;
+use crate::table::{Cell, Table};
+
+/// Table 1: layers, width and parameters of every model.
+pub fn table1(runs: &[Run]) -> Result<Table> {
+    models(runs.iter())
+}
+
+fn models<'a>(runs: impl Iterator<Item = &'a Run>) -> Result<Table> {
+    let mut rows = Rows::new(&[
+        ("model", Cells::Text),
+        ("layers", Cells::Integer),
+        ("dimensions", Cells::Integer),
+        ("heads", Cells::Integer),
+        ("parameters", Cells::Integer),
+    ]);
+    for run in runs {
+        let fact = |name: &str| integer(run.manifest["model"][name].as_i64());
+        rows.push(&[Cell::Text(run.model()), fact("layers"), fact("width"), fact("heads"), fact("parameters")]);
+    }
+    rows.table()
+}
+
+/// Table 2: n, Q, M and V of figure 1's tokens at the middle layer (or the first of `settings.layers`), most frequent first.
+///
+/// Q is printed as the paper prints it: the sum of M and V, each rounded to one decimal. Names are as figures draw them.
+pub fn table2(runs: &[Run], settings: &Settings) -> Result<Table> {
+    let context = Context { views: View::all(runs, settings), settings };
+    let mut rows = columns();
+    let mut reason = None;
+    for view in &context.views {
+        reason = push(&context, view, &mut rows).err().or(reason);
+    }
+    match reason {
+        Some(skip) if rows.is_empty() => Err(Error::Setting(skip.reason)),
+        _ => rows.table(),
+    }
+}
+
+/// Table 3: groups |T|, of all frequencies and of those selected, and states |X|.
+pub fn table3(runs: &[Run]) -> Result<Table> {
+    sizes(&View::all(runs, &Settings::default()))
+}
+
+fn sizes(views: &[View]) -> Result<Table> {
+    let mut rows = Rows::new(&[
+        ("model", Cells::Text),
+        ("groups", Cells::Integer),
+        ("selected_groups", Cells::Integer),
+        ("states", Cells::Integer),
+        ("sentences", Cells::Integer),
+    ]);
+    for view in views {
+        let fact = |name: &str| view.run.manifest["corpus"][name].as_i64();
+        let first = view.group_points().first().copied();
+        let selected = first.map(|at| view.groups_at(at, true).len() as i64);
+        rows.push(&[
+            Cell::Text(view.run.model()),
+            integer(fact("groups")),
+            integer(selected),
+            integer(fact("states")),
+            integer(fact("documents")),
+        ]);
+    }
+    rows.table()
+}
+
+fn columns() -> Rows {
+    Rows::new(&[
+        ("model", Cells::Text),
+        ("layer", Cells::Integer),
+        ("token", Cells::Text),
+        ("n", Cells::Integer),
+        ("q", Cells::Real),
+        ("m", Cells::Real),
+        ("v", Cells::Real),
+    ])
+}
+
+fn push(context: &Context, view: &View, rows: &mut Rows) -> Result<(), Skip> {
+    let names = chosen(context, view)?;
+    let layers = context.single_layers(view)?;
+    let Some(at) = layers.first().copied() else { return Err(Skip::of(&view.label, "the run has no layers")) };
+    let groups = view.groups_at(at, false);
+    let tenth = |value: f64| (value * 10.0).round() / 10.0;
+    for name in names {
+        let Some(group) = groups.iter().filter(|group| group.name == name).max_by_key(|group| group.n) else { continue };
+        let (m, v) = (tenth(group.m), tenth(group.v));
+        let token = drawable(&name, NAME_CHARACTERS);
+        rows.push(&[
+            Cell::Text(view.run.model()),
+            Cell::Integer(at.0),
+            Cell::Text(&token),
+            Cell::Integer(group.n),
+            Cell::Real(tenth(m + v)),
+            Cell::Real(m),
+            Cell::Real(v),
+        ]);
+    }
+    Ok(())
+}
+
+pub(crate) fn outcome1(context: &Context) -> Vec<Outcome> {
+    vec![plate(
+        "table1",
+        models(context.views.iter().map(|view| view.run)),
+        "Models: number of blocks, width of the hidden states, heads, parameters.",
+    )]
+}
+
+pub(crate) fn outcome2(context: &Context) -> Vec<Outcome> {
+    context.each(|view| {
+        let mut rows = columns();
+        if let Err(skip) = push(context, view, &mut rows) {
+            return vec![Err(skip)];
+        }
+        vec![plate(
+            &context.name("table2", view),
+            rows.table(),
+            "Number of states $n_t$ and $Q(X_t)$, $M(X_t)$, $V(X_t)$ of the tokens of figure 1.",
+        )]
+    })
+}
+
+pub(crate) fn outcome3(context: &Context) -> Vec<Outcome> {
+    vec![plate("table3", sizes(&context.views), "Groups and states per model.")]
+}
+
+fn plate(name: &str, table: Result<Table>, caption: &str) -> Outcome {
+    let table = table.map_err(|error| Skip::new(error.to_string()))?;
+    Ok(Plate { name: name.into(), body: Body::Table(table), numbers: Vec::new(), caption: caption.into(), description: name.into() })
+}

@@ -1,0 +1,256 @@
+//! The chosen tokens: their states projected (figure 1), and their place among all groups (figure 8).
+
+use std::collections::BTreeMap;
+
+use super::context::{Context, layer_name};
+use super::data::{Group, Point, View};
+use super::fits::{M, V, fit, panel};
+use super::font::{NAME_CHARACTERS, drawable};
+use super::plate::{Body, Outcome, Plate, Skip};
+use super::rows::{Kind as Cells, Rows, integer, real};
+use super::sheet::{Axis, ColourBar, Key, Label, Mark, Paint, Panel, Preferred, Sheet};
+use super::tex;
+use super::text::{Text, decimals};
+use super::ticks::{Kind, Scale};
+use crate::table::Cell;
+
+/// A kept state, or the mean of a token.
+#[derive(Clone, Debug)]
+pub(crate) struct Projected {
+    pub group: String,
+    pub n: i64,
+    pub is_mean: bool,
+    pub x: f64,
+    pub y: f64,
+}
+
+/// The kept states at every layer, in the reference library's view.
+pub(crate) fn kept(view: &View) -> BTreeMap<i64, (Point, Vec<Projected>)> {
+    let mut layers: BTreeMap<i64, (Point, Vec<Projected>)> = BTreeMap::new();
+    let Some(table) = &view.run.tokens else { return layers };
+    let cell = |name: &str, row: usize| table.column(name).map_or(Cell::Null, |column| column.cell(row));
+    for row in 0..table.rows() {
+        let (Cell::Integer(layer), Cell::Text(point), Cell::Text(group)) = (cell("layer", row), cell("point", row), cell("group", row))
+        else {
+            continue;
+        };
+        let (Cell::Integer(n), Cell::Real(x), Cell::Real(y)) = (cell("n", row), cell("x", row), cell("y", row)) else { continue };
+        let Some(point) = [Point::Embedding, Point::Block, Point::FinalNorm].into_iter().find(|known| known.name() == point) else {
+            continue;
+        };
+        let entry = layers.entry(layer).or_insert((point, Vec::new()));
+        if point > entry.0 {
+            *entry = (point, Vec::new());
+        }
+        if point == entry.0 {
+            entry.1.push(Projected { group: group.to_owned(), n, is_mean: cell("role", row) == Cell::Text("mean"), x, y });
+        }
+    }
+    layers
+}
+
+/// The names figures 1 and 8 and table 2 show: the kept ones, or those of them that were asked for.
+pub(crate) fn chosen(context: &Context, view: &View) -> Result<Vec<String>, Skip> {
+    let layers = kept(view);
+    let Some((_, states)) = layers.values().next() else {
+        return Err(Skip::of(&view.label, "no tokens' states were kept (measure with --tokens)"));
+    };
+    let mut names: Vec<(i64, String)> = states.iter().map(|state| (state.n, state.group.clone())).collect();
+    names.sort_by(|a, b| b.cmp(a));
+    names.dedup();
+    let wanted = &context.settings.tokens;
+    let names: Vec<String> = names.into_iter().map(|(_, name)| name).filter(|name| wanted.is_empty() || wanted.contains(name)).collect();
+    if names.is_empty() { Err(Skip::of(&view.label, "none of the tokens asked for was kept")) } else { Ok(names) }
+}
+
+/// Figure 1: states of chosen tokens, their means labelled, one model.
+pub(crate) fn projected(context: &Context) -> Vec<Outcome> {
+    context.each(|view| {
+        let names = match chosen(context, view) {
+            Ok(names) => names,
+            Err(skip) => return vec![Err(skip)],
+        };
+        let layers = kept(view);
+        let points: Vec<(i64, Point)> = layers.iter().map(|(layer, (point, _))| (*layer, *point)).collect();
+        let chosen = match context.choose(view, &points, &[0.5]) {
+            Ok(chosen) => chosen,
+            Err(skip) => return vec![Err(skip)],
+        };
+        let several = chosen.len() > 1;
+        let draw = |at: (i64, Point)| {
+            let states: Vec<&Projected> = layers[&at.0].1.iter().filter(|state| names.contains(&state.group)).collect();
+            let name = context.name("fig1", view) + &if several { format!("-layer{}", at.0) } else { String::new() };
+            projection(name, view, at, &states)
+        };
+        chosen.into_iter().map(draw).collect()
+    })
+}
+
+fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]) -> Outcome {
+    let log = |state: &Projected| (state.n.max(1) as f64).log10();
+    let logs = Scale::around(Kind::Linear, states.iter().map(|state| log(state)));
+    let shade = |state: &Projected| logs.place(log(state));
+    let mut rows = Rows::new(&[
+        ("model", Cells::Text),
+        ("layer", Cells::Integer),
+        ("point", Cells::Text),
+        ("group", Cells::Text),
+        ("n", Cells::Integer),
+        ("role", Cells::Text),
+        ("x", Cells::Real),
+        ("y", Cells::Real),
+    ]);
+    for state in states {
+        let role = if state.is_mean { "mean" } else { "state" };
+        rows.push(&[
+            Cell::Text(view.run.model()),
+            Cell::Integer(at.0),
+            Cell::Text(at.1.name()),
+            Cell::Text(&state.group),
+            Cell::Integer(state.n),
+            Cell::Text(role),
+            Cell::Real(state.x),
+            Cell::Real(state.y),
+        ]);
+    }
+    let mut ordered: Vec<&&Projected> = states.iter().filter(|state| !state.is_mean).collect();
+    ordered.sort_by_key(|state| state.n);
+    let points = ordered.iter().map(|state| (state.x, state.y, shade(state))).collect();
+    let means: Vec<&&Projected> = states.iter().filter(|state| state.is_mean).collect();
+    let label = |state: &&Projected| Label {
+        x: state.x,
+        y: state.y,
+        text: Text::plain(drawable(&state.group, NAME_CHARACTERS)),
+        paint: Paint::Map(shade(state)),
+    };
+    let axis = |label: &str, of: fn(&Projected) -> f64| {
+        Axis::new(Text::plain(label), Scale::around(Kind::Linear, states.iter().map(|state| of(state)).chain([0.0])))
+    };
+    let marks = vec![
+        Mark::Points { points, faded: true },
+        Mark::Cross { x: 0.0, y: 0.0 },
+        Mark::Labels(means.iter().map(|mean| label(mean)).collect()),
+    ];
+    let mut panel = Panel::new(
+        Text::plain(format!("{}, {}", view.label, layer_name(at))),
+        axis("PC 1", |state| state.x),
+        axis("PC 2", |state| state.y),
+        marks,
+    );
+    panel.equal = true;
+    // As high as the data ask for, within reason.
+    let (wide, high) = (panel.x.scale.max - panel.x.scale.min, panel.y.scale.max - panel.y.scale.min);
+    let ratio = (1.15 * high / wide).clamp(0.5, 1.0);
+    let sheet = Sheet {
+        panels: vec![panel],
+        columns: 1,
+        ratio,
+        legend: vec![(Key::Cross, Text::plain("origin"))],
+        colour_bar: Some(ColourBar { label: Text::math("log_{10} *n*_{t}"), scale: logs }),
+        preferred: Preferred::Page,
+    };
+    let caption = format!(
+        "States of {} tokens in {} at {}, projected on two principal components of their means and the origin ($\\times$); means outlined.",
+        means.len(),
+        tex::name(view.run.model()),
+        layer_name(at)
+    );
+    let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.to_string()))?)];
+    Ok(Plate {
+        description: format!("{name}: projected states of {} tokens", means.len()),
+        name,
+        body: Body::Panels(sheet),
+        numbers,
+        caption,
+    })
+}
+
+/// Figure 8: V against M with figure 1's tokens labelled, one model.
+pub(crate) fn labelled(context: &Context) -> Vec<Outcome> {
+    context.each(|view| {
+        let names = match chosen(context, view) {
+            Ok(names) => names,
+            Err(skip) => return vec![Err(skip)],
+        };
+        let layers = match context.single_layers(view) {
+            Ok(layers) => layers,
+            Err(skip) => return vec![Err(skip)],
+        };
+        let several = layers.len() > 1;
+        let draw = |at: (i64, Point)| {
+            let name = context.name("fig8", view) + &if several { format!("-layer{}", at.0) } else { String::new() };
+            among_all(name, view, at, &names)
+        };
+        layers.into_iter().map(draw).collect()
+    })
+}
+
+fn among_all(name: String, view: &View, at: (i64, Point), names: &[String]) -> Outcome {
+    let mut groups = view.groups_at(at, true);
+    groups.sort_by_key(|group| group.n);
+    let all = view.groups_at(at, false);
+    let tokens: Vec<Group> =
+        names.iter().filter_map(|name| all.iter().filter(|group| group.name == name).max_by_key(|group| group.n)).copied().collect();
+    if groups.is_empty() || tokens.is_empty() {
+        return Err(Skip::of(&view.label, "no group has a frequency in the range"));
+    }
+    let logs = Scale::around(Kind::Linear, groups.iter().map(Group::log_n));
+    let line = fit(&groups, (M, V));
+    let mut panel =
+        panel(&groups, (M, V), line, Text::plain(format!("{}, {}", view.label, layer_name(at))), |group| logs.place(group.log_n()));
+    let inside = |scale: Scale, values: Vec<f64>| values.into_iter().fold(scale, |scale, value| scale.including(value));
+    panel.x.scale = inside(panel.x.scale, tokens.iter().map(|group| group.m).collect());
+    panel.y.scale = inside(panel.y.scale, tokens.iter().map(|group| group.v).collect());
+    let label = |group: &Group| Label {
+        x: group.m,
+        y: group.v,
+        text: Text::plain(drawable(group.name, NAME_CHARACTERS)),
+        paint: Paint::Map(logs.place(group.log_n())),
+    };
+    if let Some(Mark::Points { faded, .. }) = panel.marks.first_mut() {
+        *faded = true;
+    }
+    panel.marks.push(Mark::Labels(tokens.iter().map(label).collect()));
+    let mut rows = Rows::new(&[
+        ("model", Cells::Text),
+        ("layer", Cells::Integer),
+        ("point", Cells::Text),
+        ("group", Cells::Text),
+        ("n", Cells::Integer),
+        ("labelled", Cells::Integer),
+        ("m", Cells::Real),
+        ("v", Cells::Real),
+    ]);
+    let extra = tokens.iter().filter(|token| !groups.iter().any(|group| group.name == token.name && group.n == token.n));
+    for group in groups.iter().chain(extra) {
+        let shown = tokens.iter().any(|token| token.name == group.name && token.n == group.n);
+        rows.push(&[
+            Cell::Text(view.run.model()),
+            Cell::Integer(at.0),
+            Cell::Text(at.1.name()),
+            Cell::Text(group.name),
+            integer(Some(group.n)),
+            Cell::Integer(i64::from(shown)),
+            real(Some(group.m)),
+            real(Some(group.v)),
+        ]);
+    }
+    let sheet = Sheet {
+        panels: vec![panel],
+        columns: 1,
+        ratio: 0.72,
+        legend: Vec::new(),
+        colour_bar: Some(ColourBar { label: Text::math("log_{10} *n*_{t}"), scale: logs }),
+        preferred: Preferred::Page,
+    };
+    let fitted = line.map_or(String::new(), |line| format!(" Slope {}, $R^2$ {}.", tex::number(line.slope, 3), tex::number(line.r2, 3)));
+    let caption = format!(
+        "Variance $V(X_t)$ against $M(X_t)$ in {} at {}, with {} tokens labelled.{fitted}",
+        tex::name(view.run.model()),
+        layer_name(at),
+        tokens.len()
+    );
+    let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.to_string()))?)];
+    let description = format!("{name}: V against M, slope {}", line.map_or("undefined".into(), |line| decimals(line.slope, 3)));
+    Ok(Plate { name, body: Body::Panels(sheet), numbers, caption, description })
+}

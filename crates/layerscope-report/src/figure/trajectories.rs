@@ -1,0 +1,373 @@
+//! Over training, and before and after the final norm.
+
+use super::context::Context;
+use super::data::{Key, Point, Row, View};
+use super::plate::{Body, Outcome, Plate, Skip};
+use super::rows::{Kind as Cells, Rows, integer, real};
+use super::sheet::{Axis, ColourBar, Key as LegendKey, Line, Mark, Paint, Panel, Preferred, Sheet};
+use super::tex;
+use super::text::Text;
+use super::ticks::{Kind, Scale};
+use crate::table::{Cell, Table};
+
+/// Rows of a measure: the first of these variants and selections that the run has.
+fn rows_of<'a>(view: &'a View, measure: &str, variants: &[Option<&str>]) -> &'a [Row] {
+    let selections = ["all", "sample", "selected"];
+    let keys = variants.iter().flat_map(|variant| selections.map(|selection| Key { measure, variant: *variant, selection }));
+    keys.map(|key| view.rows(key)).find(|rows| rows.iter().any(|row| row.value.is_some())).unwrap_or(&[])
+}
+
+const DIMENSION: &[Option<&str>] = &[Some("twonn"), Some("twonn_facco"), Some("mle"), None];
+const ANISOTROPY: &[Option<&str>] = &[Some("corpus"), Some("batch4096"), None];
+
+/// The Shape of Learning, figure 2: intrinsic dimension averaged over layers, by step.
+pub(crate) fn shape2(context: &Context) -> Vec<Outcome> {
+    let mut numbers = Rows::new(&[
+        ("model", Cells::Text),
+        ("step", Cells::Integer),
+        ("mean_intrinsic_dimension", Cells::Real),
+        ("layers", Cells::Integer),
+    ]);
+    let (mut lines, mut drawn, mut outcomes, mut sentences) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for view in &context.views {
+        let rows = rows_of(view, "intrinsic_dimension", DIMENSION);
+        if !view.is_trajectory() || rows.is_empty() {
+            outcomes.push(Err(Skip::of(&view.label, "needs a trajectory (layerscope track) with intrinsic_dimension")));
+            continue;
+        }
+        let mut points = Vec::new();
+        for step in view.steps() {
+            // The reference library's view: the last layer once, after its norm.
+            let at: Vec<&Row> = rows.iter().filter(|row| row.step == Some(step)).collect();
+            let normed = at.iter().find(|row| row.point == Point::FinalNorm).and_then(|row| row.layer);
+            let values: Vec<f64> =
+                at.iter().filter(|row| !(row.point == Point::Block && row.layer == normed)).filter_map(|row| row.value).collect();
+            let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+            numbers.push(&[Cell::Text(view.run.model()), Cell::Integer(step), real(mean), Cell::Integer(values.len() as i64)]);
+            points.push((step as f64, mean));
+        }
+        if let Some((step, mean)) =
+            points.iter().filter_map(|(step, mean)| mean.map(|mean| (*step, mean))).max_by(|a, b| a.1.total_cmp(&b.1))
+        {
+            sentences.push(format!(
+                "{}: largest {} at step {}.",
+                tex::name(view.run.model()),
+                tex::number(mean, 1),
+                tex::count(step as i64)
+            ));
+        }
+        lines.push(Line::of_series(points, view.series));
+        drawn.push(view.series);
+    }
+    if lines.is_empty() {
+        return outcomes;
+    }
+    let panel = panel_of_steps("", "mean intrinsic dimension", lines);
+    let caption = format!("Intrinsic dimension (TwoNN), averaged over layers, by training step. {}", sentences.join(" "));
+    outcomes.push(finish("shape2".into(), vec![panel], 1, context.legend(&drawn, false), None, numbers, caption));
+    outcomes
+}
+
+/// The Shape of Learning, figures 3 and 4: anisotropy by layer, one line per step, one model.
+pub(crate) fn shape3(context: &Context) -> Vec<Outcome> {
+    context.each(|view| {
+        let rows = rows_of(view, "anisotropy_svd", ANISOTROPY);
+        let steps = view.steps();
+        if !view.is_trajectory() || rows.is_empty() {
+            return vec![Err(Skip::of(&view.label, "needs a trajectory (layerscope track) with anisotropy_svd"))];
+        }
+        let mut numbers = Rows::new(&[
+            ("model", Cells::Text),
+            ("step", Cells::Integer),
+            ("layer", Cells::Integer),
+            ("point", Cells::Text),
+            ("anisotropy_svd", Cells::Real),
+        ]);
+        let scale = Scale::around(Kind::Steps, steps.iter().map(|step| *step as f64));
+        let mut lines = Vec::new();
+        for step in &steps {
+            let mut at: Vec<&Row> = rows.iter().filter(|row| row.step == Some(*step) && row.layer.is_some()).collect();
+            at.sort_by_key(|row| (row.layer, row.point));
+            let normed = at.iter().find(|row| row.point == Point::FinalNorm).and_then(|row| row.layer);
+            at.retain(|row| !(row.point == Point::Block && row.layer == normed && normed.is_some()));
+            at.iter().for_each(|row| {
+                numbers.push(&[
+                    Cell::Text(view.run.model()),
+                    Cell::Integer(*step),
+                    integer(row.layer),
+                    Cell::Text(row.point.name()),
+                    real(row.value),
+                ])
+            });
+            let points = at.iter().map(|row| (row.layer.unwrap_or(0) as f64, row.value)).collect();
+            lines.push(Line::new(points, Paint::Map(scale.place(*step as f64))));
+        }
+        let last = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(1.0, f64::max);
+        let heights: Vec<f64> = lines.iter().flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
+        let x = Axis::new(Text::plain("layer"), Scale { kind: Kind::Layers, min: 0.0, max: last });
+        let y = Axis::new(Text::math("anisotropy *λ*_{1} / Σ*λ*"), Scale::from_zero(heights));
+        let panel = Panel::new(context.title(view), x, y, lines.into_iter().map(Mark::Line).collect());
+        let bar = ColourBar { label: Text::plain("training step"), scale };
+        let caption = format!(
+            "Anisotropy by layer in {} at {} training steps, from step {} to step {}.",
+            tex::name(view.run.model()),
+            steps.len(),
+            tex::count(steps[0]),
+            tex::count(steps[steps.len() - 1])
+        );
+        vec![finish(context.name("shape3", view), vec![panel], 1, Vec::new(), Some(bar), numbers, caption)]
+    })
+}
+
+/// Where a number is taken: an embedding matrix or the last hidden state.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Input,
+    Output,
+    LastState,
+}
+
+impl Place {
+    fn title(self) -> &'static str {
+        match self {
+            Place::Input => "Input embedding",
+            Place::Output => "Output embedding",
+            Place::LastState => "Last hidden state",
+        }
+    }
+
+    fn rows(self, rows: &[Row]) -> Vec<Row> {
+        let last = rows.iter().filter_map(|row| row.layer.map(|layer| (layer, row.point))).max();
+        let here = |row: &&Row| match self {
+            Place::Input => row.point == Point::InputEmbedding,
+            Place::Output => row.point == Point::OutputEmbedding,
+            Place::LastState => row.layer.is_some() && row.layer.map(|layer| (layer, row.point)) == last,
+        };
+        rows.iter().filter(here).copied().collect()
+    }
+}
+
+/// Machina and Mercer: I(W) of the embedding matrices, as they are and mean-centred.
+pub(crate) fn machina1(context: &Context) -> Vec<Outcome> {
+    let variants: [(&str, &[Option<&str>]); 2] =
+        [("as it is", &[Some("default"), Some("machina"), None]), ("mean-centred", &[Some("default_centred"), Some("machina_centred")])];
+    let caption = "Isotropy $I(W)$ of the embedding matrices (1 is isotropic), as they are and mean-centred.";
+    vec![by_step_or_size(context, "machina1", "partition", "*I*(*W*)", &variants, &[Place::Input, Place::Output], caption)]
+}
+
+/// Machina and Mercer: mean cosine of the embedding matrices and of the last hidden state.
+pub(crate) fn machina2(context: &Context) -> Vec<Outcome> {
+    let variants: [(&str, &[Option<&str>]); 1] = [("", &[None])];
+    let caption = "Mean cosine of the rows of the embedding matrices and of the last hidden states.";
+    vec![by_step_or_size(
+        context,
+        "machina2",
+        "mean_cosine",
+        "mean cosine",
+        &variants,
+        &[Place::Input, Place::Output, Place::LastState],
+        caption,
+    )]
+}
+
+/// A panel per place; along training steps where there are trajectories, else along the models' sizes.
+fn by_step_or_size(
+    context: &Context,
+    id: &str,
+    measure: &str,
+    label: &str,
+    variants: &[(&str, &[Option<&str>])],
+    places: &[Place],
+    caption: &str,
+) -> Outcome {
+    let training = context.views.iter().any(View::is_trajectory);
+    let mut numbers = Rows::new(&[
+        ("model", Cells::Text),
+        ("place", Cells::Text),
+        ("variant", Cells::Text),
+        ("step", Cells::Integer),
+        ("parameters", Cells::Integer),
+        (measure, Cells::Real),
+    ]);
+    let (mut panels, mut drawn) = (Vec::new(), Vec::new());
+    let mut used = vec![false; variants.len()];
+    for place in places {
+        let (mut lines, mut markers) = (Vec::new(), Vec::new());
+        for view in &context.views {
+            let size = view.run.manifest["model"]["parameters"].as_i64();
+            for (i, (variant, names)) in variants.iter().enumerate() {
+                let mut rows = place.rows(rows_of(view, measure, names));
+                rows.retain(|row| row.value.is_some() && (!training || row.step.is_some()));
+                rows.sort_by_key(|row| row.step);
+                for row in &rows {
+                    numbers.push(&[
+                        Cell::Text(view.run.model()),
+                        Cell::Text(place.title()),
+                        Cell::Text(variant),
+                        integer(row.step),
+                        integer(size),
+                        real(row.value),
+                    ]);
+                }
+                if rows.is_empty() {
+                    continue;
+                }
+                drawn.push(view.series);
+                used[i] = true;
+                if training {
+                    let points = rows.iter().map(|row| (row.step.unwrap_or(0) as f64, row.value)).collect();
+                    lines.push(Line { dashed: i > 0, marker: (i == 0).then_some(view.series), ..Line::of_series(points, view.series) });
+                } else if let Some(row) = rows.last() {
+                    markers.push((size.unwrap_or(1).max(1) as f64, row.value.unwrap_or(0.0), view.series, i > 0));
+                }
+            }
+        }
+        if !lines.is_empty() {
+            panels.push(panel_of_steps(place.title(), label, lines));
+        } else if !markers.is_empty() {
+            let x = Axis::new(Text::plain("parameters"), Scale::around(Kind::Log, markers.iter().map(|marker| marker.0)));
+            let y = Axis::new(Text::math(label), Scale::from_zero(markers.iter().map(|marker| marker.1)));
+            panels.push(Panel::new(Text::plain(place.title()), x, y, vec![Mark::Markers(markers)]));
+        }
+    }
+    if panels.is_empty() {
+        return Err(Skip::new(format!("no run has {measure} of the embedding matrices (layerscope weights, or --measures all)")));
+    }
+    let mut legend = context.legend(&drawn, false);
+    if !training {
+        legend.iter_mut().for_each(|(key, _)| {
+            if let LegendKey::Series(series) = *key {
+                *key = LegendKey::Marker(series)
+            }
+        });
+    }
+    if used.iter().filter(|used| **used).count() > 1 {
+        let keys = if training {
+            [LegendKey::Line(Paint::Quiet, false), LegendKey::Line(Paint::Quiet, true)]
+        } else {
+            [LegendKey::Dot, LegendKey::Hollow]
+        };
+        legend.extend(keys.into_iter().zip(variants).map(|(key, (name, _))| (key, Text::plain(*name))));
+    }
+    let columns = panels.len();
+    finish(id.into(), panels, columns, legend, None, numbers, caption.into())
+}
+
+/// What the final norm does: measures just before it and just after it.
+pub(crate) fn machina3(context: &Context) -> Vec<Outcome> {
+    const MEASURES: [(&str, &str, &[Option<&str>]); 4] = [
+        ("mean_cosine", "mean cosine", &[None]),
+        ("anisotropy_svd", "anisotropy *λ*_{1} / Σ*λ*", ANISOTROPY),
+        ("isoscore", "IsoScore", &[None]),
+        ("m_over_q", "*M*(*X*) / *Q*(*X*)", &[None]),
+    ];
+    let training = context.views.iter().any(View::is_trajectory);
+    let mut numbers = Rows::new(&[
+        ("model", Cells::Text),
+        ("measure", Cells::Text),
+        ("step", Cells::Integer),
+        ("before", Cells::Real),
+        ("after", Cells::Real),
+    ]);
+    let (mut panels, mut drawn, mut sentences) = (Vec::new(), Vec::new(), Vec::new());
+    for (measure, label, variants) in MEASURES {
+        let mut lines = Vec::new();
+        for view in &context.views {
+            let pairs = before_and_after(rows_of(view, measure, variants));
+            if pairs.is_empty() || (training && !view.is_trajectory()) {
+                continue;
+            }
+            drawn.push(view.series);
+            pairs.iter().for_each(|(step, before, after)| {
+                numbers.push(&[Cell::Text(view.run.model()), Cell::Text(measure), integer(*step), real(Some(*before)), real(Some(*after))])
+            });
+            let last = pairs[pairs.len() - 1];
+            if measure == "mean_cosine" {
+                sentences.push(format!(
+                    "{}: mean cosine {} before, {} after.",
+                    tex::name(view.run.model()),
+                    tex::number(last.1, 3),
+                    tex::number(last.2, 3)
+                ));
+            }
+            if training {
+                let line = |of: fn(&(Option<i64>, f64, f64)) -> f64| {
+                    pairs.iter().map(|pair| (pair.0.unwrap_or(0) as f64, Some(of(pair)))).collect()
+                };
+                lines.push(Line { dashed: true, marker: None, ..Line::of_series(line(|pair| pair.1), view.series) });
+                lines.push(Line::of_series(line(|pair| pair.2), view.series));
+            } else {
+                lines.push(Line::of_series(vec![(0.0, Some(last.1)), (1.0, Some(last.2))], view.series));
+            }
+        }
+        if lines.is_empty() {
+            continue;
+        }
+        panels.push(if training {
+            panel_of_steps("", label, lines)
+        } else {
+            let heights: Vec<f64> = lines.iter().flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
+            let y = Axis::new(Text::math(label), Scale::from_zero(heights));
+            let x = Axis::new(Text::plain("final norm"), Scale::around(Kind::BeforeAfter, []));
+            Panel::new(Text::default(), x, y, lines.into_iter().map(Mark::Line).collect())
+        });
+    }
+    if panels.is_empty() {
+        return vec![Err(Skip::new("no run has measures both before and after a final norm"))];
+    }
+    let mut legend = context.legend(&drawn, false);
+    if training {
+        legend.extend([
+            (LegendKey::Line(Paint::Quiet, true), Text::plain("before the final norm")),
+            (LegendKey::Line(Paint::Quiet, false), Text::plain("after")),
+        ]);
+    }
+    let columns = panels.len();
+    vec![finish(
+        "machina3".into(),
+        panels,
+        columns,
+        legend,
+        None,
+        numbers,
+        format!("What the final norm does: measures just before and just after it. {}", sentences.join(" ")),
+    )]
+}
+
+/// Step, value at the last block, value after the final norm.
+fn before_and_after(rows: &[Row]) -> Vec<(Option<i64>, f64, f64)> {
+    let mut pairs: Vec<(Option<i64>, f64, f64)> = rows
+        .iter()
+        .filter(|row| row.point == Point::FinalNorm)
+        .filter_map(|after| {
+            let before = rows.iter().find(|row| row.point == Point::Block && row.layer == after.layer && row.step == after.step)?;
+            Some((after.step, before.value?, after.value?))
+        })
+        .collect();
+    pairs.sort_by_key(|pair| pair.0);
+    pairs
+}
+
+fn panel_of_steps(title: &str, label: &str, lines: Vec<Line>) -> Panel {
+    let steps = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x);
+    let x = Axis::new(Text::plain("training step"), Scale::around(Kind::Steps, steps));
+    let heights: Vec<f64> = lines.iter().flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
+    let y = Axis::new(Text::math(label), Scale::from_zero(heights));
+    Panel::new(Text::plain(title), x, y, lines.into_iter().map(Mark::Line).collect())
+}
+
+fn finish(
+    name: String,
+    panels: Vec<Panel>,
+    columns: usize,
+    legend: Vec<(LegendKey, Text)>,
+    colour_bar: Option<ColourBar>,
+    numbers: Rows,
+    caption: String,
+) -> Outcome {
+    let preferred = if columns > 1 { Preferred::Page } else { Preferred::Column };
+    let sheet = Sheet { columns, ratio: if columns > 1 { 0.92 } else { 0.75 }, legend, colour_bar, preferred, panels };
+    let table: Table = numbers.table().map_err(|error| Skip::new(error.to_string()))?;
+    let description = format!("{name}: {}", sheet.panels.iter().map(|panel| panel.y.label.characters()).collect::<Vec<_>>().join(", "));
+    Ok(Plate { name, body: Body::Panels(sheet), numbers: vec![("", table)], caption: caption.trim().into(), description })
+}

@@ -1,0 +1,66 @@
+//! `layerscope figures`: every figure that some runs can support.
+
+use std::path::PathBuf;
+
+use layerscope_report::Run;
+use layerscope_report::figure::{self, LIST, Settings};
+
+use super::print;
+use crate::error::{Error, Result};
+use crate::plan::parse_frequency;
+use crate::settings::wrong;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// Folders of finished runs
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
+    /// The folder of the figures
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Only these, such as fig2,fig5
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Layers of figures of one or several layers, such as 0,6,12
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    layers: Vec<i64>,
+    /// Which of the kept tokens figures 1 and 8 show
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    tokens: Vec<String>,
+    /// MIN:MAX of n_t for the groups in regressions
+    #[arg(long, value_name = "MIN:MAX")]
+    frequency: Option<String>,
+    /// light, dark or print
+    #[arg(long, value_name = "T", default_value = "light")]
+    theme: String,
+    /// Width in millimetres, or a name such as acl-column
+    #[arg(long, value_name = "W")]
+    width_mm: Option<String>,
+    /// A line over every figure
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    let runs = arguments.folders.iter().map(|folder| Run::open(folder)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(unknown) = arguments.only.iter().find(|name| !LIST.iter().any(|figure| figure.is_called(name))) {
+        let known: Vec<&str> = LIST.iter().map(|figure| figure.id).collect();
+        return Err(wrong("only", unknown, &format!("some of {}", known.join(", "))));
+    }
+    let frequency = arguments.frequency.as_deref().map(parse_frequency).transpose()?;
+    let settings = Settings {
+        only: arguments.only.clone(),
+        layers: arguments.layers.clone(),
+        tokens: arguments.tokens.clone(),
+        frequency: frequency.map(|range| (*range.start() as i64, *range.end() as i64)),
+        theme: arguments.theme.parse()?,
+        width_mm: arguments.width_mm.as_deref().map(figure::width_mm).transpose()?,
+        title: arguments.title.clone(),
+    };
+    std::fs::create_dir_all(&arguments.out).map_err(|source| Error::io(&arguments.out, source))?;
+    let drawing = figure::draw(&runs, &settings, &arguments.out, &mut |_| {})?;
+    let files: usize = drawing.written.iter().map(|written| written.files.len()).sum();
+    let mut lines = vec![format!("{} figures in {files} files in {}", drawing.written.len(), arguments.out.display())];
+    lines.extend(drawing.skipped.iter().map(|skipped| format!("not drawn: {}: {}", skipped.figure, skipped.reason)));
+    print(&lines.join("\n"))
+}
