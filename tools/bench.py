@@ -14,6 +14,7 @@ median of the rounds' ratios. FLOPs are those of the linear layers and of attent
 from __future__ import annotations
 
 import argparse
+import gzip
 import importlib.util
 import json
 import os
@@ -227,7 +228,8 @@ def read_sentences(model: Model, text: Path) -> list[list[int]]:
     own = (model.folder / "tokenizer.json").exists()
     tokenizer = AutoTokenizer.from_pretrained(model.folder if own else minilm_folder())
     longest, vocabulary = reference.longest_sequence(model.config), model.config.get_text_config().vocab_size
-    lines = [line for line in text.read_text().splitlines() if line.strip()]
+    content = gzip.decompress(text.read_bytes()).decode() if text.suffix == ".gz" else text.read_text()
+    lines = [line for line in content.splitlines() if line.strip()]
     random.Random(0).shuffle(lines)
     return [[token % vocabulary for token in tokenizer(line, truncation=False, padding=False)["input_ids"][:longest]] for line in lines[:20000]]
 
