@@ -5,7 +5,7 @@
     python tools/bench_statistics.py MODEL_FOLDER... [--text novels.txt]
 
 Ours: `statistics_cost` runs the sentences through the bare model, then through the model and the sketches, several rounds; the cost is
-the median of the rounds' ratios, for norms and cosines and for all measures. The reference: the same forward as in bench.py, followed by
+the median of the rounds' ratios, of wall and of processor time, for norms and cosines and for all measures. The reference: the same forward as in bench.py, followed by
 the update of Yamagiwa & Shimodaira's script, running means of x and of its square for every token of every layer, in Python.
 """
 
@@ -33,18 +33,18 @@ def main() -> int:
     parser.add_argument("--text", type=Path, metavar="FILE", help="sentences, one a line (default: random ids with the lengths of sentences)")
     parser.add_argument("--threads", type=int, default=2, help="of both programs (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of a bare pass, about (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of a bare pass, about (default: %(default)s)")
     parser.add_argument("--program", type=Path, default=bench.EXAMPLES / "statistics_cost", help="default: target/release/examples/statistics_cost")
     parser.add_argument("--out", type=Path, default=ROOT / "bench-results" / "statistics.json", help="default: bench-results/statistics.json")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     with tempfile.TemporaryDirectory(prefix="layerscope-bench-") as scratch:
         results = [measure(bench.load(folder), arguments, Path(scratch)) for folder in arguments.models]
-    print(f"\n{'model':20} {'bare':>8} {'norm, cosine':>20} {'all measures':>20} {'paper’s loop':>13}   ours / loop (range)")
+    print(f"\n{'model':20} {'bare':>8} {'norm, cosine':>31} {'all measures':>31} {'paper’s loop':>13}   ours / loop (range)")
     for row in results:
         ratio, some, everything = row["ratio"], row["norm_cosine"], row["all"]
         print(
-            f"{row['model']:20} {some['bare']:8.0f} {some['with_statistics']:8.0f} (x {some['cost']:.3f}) {everything['with_statistics']:8.0f} (x {everything['cost']:.3f})"
+            f"{row['model']:20} {some['bare']:8.0f} {some['with_statistics']:8.0f} (x {some['cost']:.3f}, cpu {some['cpu_cost']:.3f}) {everything['with_statistics']:8.0f} (x {everything['cost']:.3f}, cpu {everything['cpu_cost']:.3f})"
             f" {row['loop']:13.0f}   {ratio['median']:.2f} ({ratio['lowest']:.2f} to {ratio['highest']:.2f})"
         )
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -69,13 +69,13 @@ def measure(model: bench.Model, arguments, scratch: Path) -> dict:
 
     one, loops, everything = [], [], []
     for number in range(1, arguments.rounds + 1):
-        one.append(bench.run_json([*command, "--rounds", 1]))
+        one.append(bench.run_json([*command, "--rounds", 3]))
         loops.append(loop_speed(model, sample))
-        everything.append(bench.run_json([*command, "--rounds", 1, "--all"]))
+        everything.append(bench.run_json([*command, "--rounds", 3, "--all"]))
         note = f"{one[-1]['with_statistics']:.0f} tokens/s with norms and cosines (x {one[-1]['cost']:.3f}), all x {everything[-1]['cost']:.3f}, the loop {loops[-1]:.0f}"
         print(f"{model.name}: round {number}: {note}", file=sys.stderr, flush=True)
     ratios = [ours["with_statistics"] / loop for ours, loop in zip(one, loops, strict=True)]
-    middle = lambda rounds: {key: statistics.median(entry[key] for entry in rounds) for key in ("bare", "with_statistics", "cost")}  # noqa: E731
+    middle = lambda rounds: {key: statistics.median(entry[key] for entry in rounds) for key in ("bare", "with_statistics", "cost", "cpu_cost")}  # noqa: E731
     return {
         "model": model.name,
         "tokens": tokens,
