@@ -176,7 +176,10 @@ pub const MEASURES: &[Measure] = &[
     norm("v_over_q", Needs::Corpus, "states", "V(X) / Q(X)"),
     norm("v_within_over_q", Needs::GroupsAndCorpus, "states", "V_W(X) / Q(X)"),
     norm("v_between_over_q", Needs::GroupsAndCorpus, "states", "V_B(X) / Q(X)"),
-    norm("v_within_over_v", Needs::GroupsAndCorpus, "states", "V_W(X) / V(X)"),
+    Measure {
+        variants: CLUSTERS,
+        ..norm("v_within_over_v", Needs::GroupsAndCorpus, "states", "V_W(X) / V(X); k=K over clusters of the sample")
+    },
     norm("v_between_over_v", Needs::GroupsAndCorpus, "states", "V_B(X) / V(X)"),
     norm("mean_norm", Needs::Corpus, "states", "mean of ||x||"),
     Measure {

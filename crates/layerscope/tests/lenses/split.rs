@@ -1,0 +1,157 @@
+//! However a run is cut up, its tables are the same: shards to rounding, passes and interruptions bit by bit.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::fixture;
+use crate::states::{minilm, sentences};
+use crate::support::{empty_folder, layerscope, root};
+use crate::table::{Name, Row, layers, scale};
+
+const LENSES: &str = "--quiet --measures all --confidence --group cluster:3,8 --token-states 40";
+
+fn words(model: &Path, corpus: &Path, out: &Path, flags: &str) -> Vec<String> {
+    let text = format!("measure --model {} --corpus {} --out {} {flags}", model.display(), corpus.display(), out.display());
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn measured(model: &Path, corpus: &Path, out: &Path, flags: &str) {
+    let outcome = layerscope(&words(model, corpus, out, flags).iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(outcome.status, 0, "{flags}: {}", outcome.stderr);
+}
+
+/// What a deviation is compared with: Q for q, m, v and their parts, sd(y) / sd(x) for slopes, else as [`scale`] says.
+fn scale_in(rows: &BTreeMap<Name, Row>, name: &Name) -> f64 {
+    let other = |measure: &str| {
+        let mut name = name.clone();
+        name.3 = measure.to_owned();
+        rows[&name].value
+    };
+    match name.3.as_str() {
+        "q" | "m" | "v" | "v_within" | "v_between" | "intercept_v_on_m" => other("q").expect("Q"),
+        // R^2 = slope^2 var(x) / var(y).
+        slope if slope.starts_with("slope_") => {
+            let r2 = other(&slope.replacen("slope", "r2", 1)).expect("R^2");
+            rows[name].value.expect("a slope").abs() / r2.sqrt()
+        }
+        "cv_q_exponent" => 1.0,
+        measure => scale(measure, rows[name].value.expect("a value")),
+    }
+}
+
+#[test]
+fn five_shards_give_the_table_of_one() {
+    for (fixture, last) in [("bert/base", "block"), ("llama/llama2", "final_norm")] {
+        let name = format!("lenses-shards-{last}");
+        let (model, corpus, folder) =
+            (fixture::model(fixture, &format!("{name}-model")), fixture::corpus(&format!("{name}-text"), 400), empty_folder(&name));
+        let flags = format!("{LENSES} --sample-states 300 --massive 1.2");
+        let whole = folder.join("whole");
+        measured(&model, &corpus, &whole, &flags);
+        let shards: Vec<PathBuf> = (0..5).map(|shard| folder.join(format!("shard{shard}"))).collect();
+        for (number, shard) in shards.iter().enumerate() {
+            measured(&model, &corpus, shard, &format!("{flags} --shard {number}/5"));
+        }
+        let merged = folder.join("merged");
+        let mut merge: Vec<&str> = vec!["merge", "--quiet", "--out", merged.to_str().expect("UTF-8")];
+        merge.extend(shards.iter().map(|shard| shard.to_str().expect("UTF-8")));
+        let outcome = layerscope(&merge);
+        assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+
+        assert_eq!(
+            std::fs::read(whole.join("sample.safetensors")).expect("a sample"),
+            std::fs::read(merged.join("sample.safetensors")).expect("a sample")
+        );
+        let (one, five) = (layers(&whole), layers(&merged));
+        assert!(one.keys().eq(five.keys()), "other rows");
+        assert!(one.keys().any(|name| name.1 == last && name.3 == "silhouette"), "the last point is {last}");
+        let mut worst = (0.0, None);
+        for (name, row) in &one {
+            let other = &five[name];
+            assert_eq!(row.n, other.n, "n of {name:?}");
+            assert_eq!((row.value.is_some(), row.se.is_some()), (other.value.is_some(), other.se.is_some()), "{name:?}");
+            if let (Some(a), Some(b)) = (row.value, other.value) {
+                let deviation = if a == b { 0.0 } else { (a - b).abs() / scale_in(&one, name) };
+                assert!(deviation <= 1e-9, "{name:?}: {a} and {b}, {deviation:.1e} apart");
+                if deviation > worst.0 {
+                    worst = (deviation, Some(name.clone()));
+                }
+            }
+            if let (Some(a), Some(b)) = (row.se, other.se) {
+                assert!((a - b).abs() <= 1e-9 * a.max(1e-6 * scale_in(&one, name)), "standard error of {name:?}: {a} and {b}");
+            }
+        }
+        println!("{fixture}: {} rows, largest deviation {:.1e} ({:?})", one.len(), worst.0, worst.1);
+    }
+}
+
+const RESULTS: [&str; 7] =
+    ["layers.parquet", "groups.parquet", "components.parquet", "spectra.parquet", "tokens.parquet", "norms.parquet", "sample.safetensors"];
+
+#[track_caller]
+fn same_bits(a: &Path, b: &Path) {
+    let bytes = |folder: &Path, name: &str| {
+        std::fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name} of {}: {error}", folder.display()))
+    };
+    let differing: Vec<&str> = RESULTS.into_iter().filter(|name| bytes(a, name) != bytes(b, name)).collect();
+    assert!(differing.is_empty(), "{differing:?} of {} and {} differ", a.display(), b.display());
+}
+
+#[test]
+fn several_passes_and_interruptions_give_the_same_bits() {
+    let Some(model) = minilm() else { return };
+    let (model, folder) = (Path::new(&model), empty_folder("lenses-passes"));
+    let corpus = folder.join("sentences.txt");
+    std::fs::write(&corpus, sentences(250).join("\n")).expect("a corpus");
+    let flags = format!("{LENSES} --sample-states 200 --massive 1.1 --batch-tokens 256");
+    let whole = folder.join("whole");
+    measured(model, &corpus, &whole, &flags);
+
+    // The refusal says what a single layer at a time takes; a little more than that allows a few layers.
+    let refused = words(model, &corpus, &folder.join("refused"), &format!("{flags} --max-memory 1"));
+    let outcome = layerscope(&refused.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(outcome.status, 5, "{}", outcome.stderr);
+    let said = outcome.stderr.split("one layer at a time takes ").nth(1).expect("the least amount");
+    let least: f64 = said.split(" MiB").next().expect("an amount").parse().expect("a number of MiB");
+    let flags = format!("{flags} --keep-work --checkpoint-seconds 0.01 --max-memory {}", (least * 1.04 * f64::from(1 << 20)) as u64);
+
+    let passes = folder.join("passes");
+    measured(model, &corpus, &passes, &flags);
+    let plan: serde_json::Value = serde_json::from_slice(&std::fs::read(passes.join(".work/plan.json")).expect("a plan")).expect("JSON");
+    let points: Vec<u64> = plan["passes"].as_array().expect("passes").iter().map(|count| count.as_u64().expect("points")).collect();
+    assert!(points.len() > 1, "one pass: {points:?}");
+    same_bits(&whole, &passes);
+
+    // Interrupted in the first pass and after it, politely and not.
+    for (name, ready, signal, status) in [
+        ("stopped-early", "checkpoint-0.safetensors", libc::SIGINT, Some(6)),
+        ("killed-early", "checkpoint-0.safetensors", libc::SIGKILL, None),
+        ("stopped-late", "pass-0.safetensors", libc::SIGTERM, Some(6)),
+        ("killed-late", "pass-0.safetensors", libc::SIGKILL, None),
+    ] {
+        let out = folder.join(name);
+        let words = words(model, &corpus, &out, &flags);
+        let mut child = start(&words);
+        let file = out.join(".work").join(ready);
+        while !file.exists() {
+            assert_eq!(child.try_wait().expect("a process"), None, "{name}: it ended before {ready} was written");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // SAFETY: the process is a child that was not yet waited for, so its id is its own.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+        assert_eq!(child.wait().expect("an end").code(), status, "{name}");
+        assert!(!out.join("manifest.json").exists(), "{name}: it was finished");
+        measured(model, &corpus, &out, &flags);
+        same_bits(&whole, &out);
+    }
+    println!("passes over {points:?} points");
+}
+
+fn start(words: &[String]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_layerscope"));
+    command.args(words).current_dir(root()).env("HF_HUB_OFFLINE", "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("the program starts")
+}
