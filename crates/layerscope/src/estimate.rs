@@ -15,10 +15,12 @@ use crate::text::bytes;
 const BYTES_PER_ROW: usize = 96;
 /// A row of the group table while it is made and written.
 const BYTES_PER_TABLE_ROW: usize = 420;
-/// A number of the sample while dimensions and clusters are computed: as stored, as sampled, centred in f32 and in f64.
-const BYTES_PER_SAMPLED_NUMBER: usize = 20;
-/// Square matrices while spectra are computed.
-const MATRICES_AT_THE_END: usize = 6;
+/// A number of the sample while dimensions, partitions and clusters are computed: as stored, as sampled, centred and projected, in f32 and f64.
+const BYTES_PER_SAMPLED_NUMBER: usize = 32;
+/// Blocks of products while neighbours are looked for.
+const NEIGHBOUR_BYTES: usize = 8 << 20;
+/// Square matrices while spectra and linear maps are computed.
+const MATRICES_AT_THE_END: usize = 24;
 /// What the allocator wastes: one part in so many.
 const MARGIN: u64 = 33;
 /// Code, stacks and small things that are touched only once the model runs.
@@ -62,7 +64,7 @@ impl Estimate {
         let worker = workspace_bytes(spec, rows) + scratch_bytes(spec, rows) + rows * BYTES_PER_ROW + LensSpace::bytes(sketches, rows, dim);
         let point = sizes.state.bytes(sizes.points == 1);
         let matrices = if sketches.covariance { MATRICES_AT_THE_END * dim * dim * size_of::<f64>() } else { 0 };
-        let sample = sizes.sample * dim * BYTES_PER_SAMPLED_NUMBER;
+        let sample = if sizes.sample == 0 { 0 } else { sizes.sample * dim * BYTES_PER_SAMPLED_NUMBER + NEIGHBOUR_BYTES };
         Estimate {
             fixed: system::resident().unwrap_or(0) + (worker * sizes.threads) as u64 + SLACK,
             point: point as u64,

@@ -121,7 +121,7 @@ fn several_passes_and_interruptions_give_the_same_bits() {
     let passes = folder.join("passes");
     measured(model, &corpus, &passes, &flags);
     let plan: serde_json::Value = serde_json::from_slice(&std::fs::read(passes.join(".work/plan.json")).expect("a plan")).expect("JSON");
-    let points: Vec<u64> = plan["passes"].as_array().expect("passes").iter().map(|count| count.as_u64().expect("points")).collect();
+    let points: Vec<u64> = plan["plan"]["passes"].as_array().expect("passes").iter().map(|count| count.as_u64().expect("points")).collect();
     assert!(points.len() > 1, "one pass: {points:?}");
     same_bits(&whole, &passes);
 
