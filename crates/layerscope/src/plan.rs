@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use layerscope_corpus::{Context, Filters, Grouping, OnError, Shard, Specials, Wrap};
 use layerscope_model::spec::ModelSpec;
-use layerscope_model::{Model, Point};
+use layerscope_model::{Ablation, Model, Point};
 use layerscope_stats::measure::{Family, needs};
 use layerscope_stats::sketch::SketchSet;
 
@@ -72,6 +72,8 @@ pub struct Plan {
     pub max_memory: Option<u64>,
     /// Time between checkpoints.
     pub checkpoint: Duration,
+    /// How the model's norms are altered.
+    pub ablations: Vec<Ablation>,
     /// Start again.
     pub overwrite: bool,
     /// Keep what is only needed to resume.
@@ -127,6 +129,7 @@ impl Plan {
             max_memory: settings.text("max-memory").map(parse_bytes).transpose()?,
             checkpoint: Duration::try_from_secs_f64(settings.required("checkpoint-seconds", "seconds, such as 60 or 0.5")?)
                 .map_err(|_| wrong("checkpoint-seconds", settings.text("checkpoint-seconds").unwrap_or_default(), "seconds"))?,
+            ablations: parse_ablations(settings.text("ablate"))?,
             overwrite: options.overwrite,
             keep_work: options.keep_work,
             settings,
@@ -146,6 +149,11 @@ impl Plan {
             return refuse("batch-tokens", "at least 1");
         }
         Ok(self)
+    }
+
+    /// Alters the model as asked for.
+    pub fn alter(&self, model: &mut Model) -> Result<()> {
+        model.ablate(&self.ablations).map_err(|problem| Error::Usage(format!("--ablate {problem}")))
     }
 
     /// What the model makes of the corpus: how long a window may be, and on which side there is context.
@@ -219,6 +227,12 @@ fn parse_layers(text: &str) -> Result<Option<Vec<usize>>> {
     }
     let layers: Option<Vec<usize>> = text.split(',').map(|layer| layer.trim().parse().ok()).collect();
     layers.map(Some).ok_or_else(|| wrong("layers", text, "all, or a list such as 0,6,12"))
+}
+
+/// Alterations, in order.
+fn parse_ablations(text: Option<&str>) -> Result<Vec<Ablation>> {
+    let parts = text.into_iter().flat_map(|text| text.split(';'));
+    parts.map(|part| part.parse().map_err(|problem| Error::Usage(format!("--ablate {problem}")))).collect()
 }
 
 /// Bytes, with K, M, G or T (and iB, B) for powers of 1024.

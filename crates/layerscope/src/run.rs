@@ -70,7 +70,8 @@ pub enum Event<'a> {
 pub fn measure(mut plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut dyn FnMut(Event<'_>)) -> Result<Value> {
     let start = Instant::now();
     tell_choices(&plan, show);
-    let model = Model::open(folder)?;
+    let mut model = Model::open(folder)?;
+    plan.alter(&mut model)?;
     plan.complete(&model.spec)?;
     let points = plan.points(&model)?;
     let store = Store::create(&plan.out)?;
