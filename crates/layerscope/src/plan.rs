@@ -1,7 +1,7 @@
 //! Settings, validated once: from here on everything has its type and makes sense.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use layerscope_corpus::{Context, Filters, Grouping, OnError, Shard, Specials, Wrap};
@@ -29,6 +29,15 @@ pub enum TokenChoice {
     List(Vec<String>),
     /// None.
     None,
+}
+
+/// What the checkpoints of one training have in common.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// The text as tokens.
+    pub spool: PathBuf,
+    /// The folder of the tokenizer.
+    pub tokenizer: PathBuf,
 }
 
 /// A measurement that can be carried out.
@@ -74,6 +83,8 @@ pub struct Plan {
     pub checkpoint: Duration,
     /// How the model's norms are altered.
     pub ablations: Vec<Ablation>,
+    /// Text that several runs share; None: this run reads its own.
+    pub shared: Option<Shared>,
     /// Start again.
     pub overwrite: bool,
     /// Keep what is only needed to resume.
@@ -130,6 +141,7 @@ impl Plan {
             checkpoint: Duration::try_from_secs_f64(settings.required("checkpoint-seconds", "seconds, such as 60 or 0.5")?)
                 .map_err(|_| wrong("checkpoint-seconds", settings.text("checkpoint-seconds").unwrap_or_default(), "seconds"))?,
             ablations: parse_ablations(settings.text("ablate"))?,
+            shared: None,
             overwrite: options.overwrite,
             keep_work: options.keep_work,
             settings,
@@ -149,6 +161,11 @@ impl Plan {
             return refuse("batch-tokens", "at least 1");
         }
         Ok(self)
+    }
+
+    /// The folder of the tokenizer: the model's own, unless several share one.
+    pub fn tokenizer_folder<'a>(&'a self, model: &'a Model) -> &'a Path {
+        self.shared.as_ref().map_or(&model.folder, |shared| &shared.tokenizer)
     }
 
     /// Alters the model as asked for.

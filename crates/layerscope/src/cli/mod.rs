@@ -1,5 +1,6 @@
 //! The command line: one file a command, each a few lines over the library.
 
+mod demo;
 mod download;
 mod inspect;
 mod measure;
@@ -8,6 +9,7 @@ mod merge;
 mod models;
 mod progress;
 mod show;
+mod track;
 mod weights;
 
 use std::io::Write;
@@ -17,7 +19,6 @@ use clap::{Parser, Subcommand};
 use layerscope_report::Table;
 use layerscope_report::export::{self, Format};
 
-use crate::demo;
 use crate::error::{Error, Result};
 
 /// An instrument for looking inside Transformers.
@@ -33,14 +34,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show what Layerscope does on the embedded model; needs nothing else
-    Demo {
-        /// Worker threads; all processors by default
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-        threads: Option<u16>,
-    },
+    /// Measure the embedded models and show what papers found in them; needs nothing else
+    Demo(demo::Arguments),
     /// Measure a corpus through a model: norm and variance of every token at every layer
     Measure(Box<measure::Arguments>),
+    /// Measure a corpus through the checkpoints of a training, into one table over all steps
+    Track(Box<track::Arguments>),
     /// Join the shards of a measurement into one run
     Merge(merge::Arguments),
     /// Print the tables of a run
@@ -63,8 +62,9 @@ enum Command {
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
-        Command::Demo { threads } => demo::run(thread_count(threads)).and_then(|demo| print(&demo.to_string())),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
+        Command::Track(arguments) => track::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
