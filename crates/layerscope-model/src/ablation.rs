@@ -172,7 +172,9 @@ mod tests {
         let scaled: Ablation = "norm:gamma*=0.5@1-3,5,final".parse().expect("an ablation");
         assert_eq!(scaled.change, Change::ScaledGamma(0.5));
         assert_eq!(scaled.places, Some(vec![Place::Layers(1, 3), Place::Layers(5, 5), Place::Final]));
-        for text in ["", "norm", "norm:", "norm:gamma=2", "norm:gamma*=x", "norm:gamma*=inf", "norm:identity@", "norm:identity@3-1", "final-norm@2"] {
+        for text in
+            ["", "norm", "norm:", "norm:gamma=2", "norm:gamma*=x", "norm:gamma*=inf", "norm:identity@", "norm:identity@3-1", "final-norm@2"]
+        {
             assert!(text.parse::<Ablation>().is_err(), "{text}");
         }
     }

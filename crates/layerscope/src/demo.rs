@@ -69,7 +69,12 @@ impl fmt::Display for Demo {
             writeln!(out, "    {mark}")?;
         }
         let agreeing = self.findings.iter().filter(|finding| finding.agrees == Some(true)).count();
-        writeln!(out, "\n{agreeing} of {} statements hold in these models. The runs are in {}.\n", self.findings.len(), self.out.display())?;
+        writeln!(
+            out,
+            "\n{agreeing} of {} statements hold in these models. The runs are in {}.\n",
+            self.findings.len(),
+            self.out.display()
+        )?;
         let [first, second] = embedded::NAMES;
         writeln!(out, "What to try next:\n")?;
         writeln!(out, "  layerscope show {}/{first} --table groups | less", self.out.display())?;

@@ -100,10 +100,7 @@ pub fn locate(name: &str) -> Result<Option<Located>> {
         Some(located) => Ok(Some(located)),
         None => Err(Error::Model(layerscope_model::Error::hub(
             name,
-            format!(
-                "not among the embedded models ({}); run in a checkout of Layerscope, or set LAYERSCOPE_HOME to one",
-                NAMES.join(", ")
-            ),
+            format!("not among the embedded models ({}); run in a checkout of Layerscope, or set LAYERSCOPE_HOME to one", NAMES.join(", ")),
         ))),
     }
 }

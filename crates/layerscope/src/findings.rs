@@ -89,26 +89,49 @@ pub fn findings(post: &Run, pre: &Run) -> Vec<Finding> {
     let (encoder, decoder) = (Asked(post), Asked(pre));
     let (e, d) = (post.model(), pre.model());
     vec![
-        finding("in the middle layers V falls by as much as M rises: slope -1", (NORM, "slope near -1, R^2 near 1 in post-norm encoders"), || {
-            let (slope, fit) = (middle(&encoder.profile("selected", "slope_v_on_m", None)?), middle(&encoder.profile("selected", "r2_v_on_m", None)?));
-            Some((format!("{e}: slope {slope:.2}, R^2 {fit:.3}"), (slope + 1.0).abs() <= CLOSE && fit >= 1.0 - CLOSE))
-        }),
-        finding("without a norm at the end of the block the trade-off is weaker", (NORM, "pre-norm decoders have flatter slopes and lower R^2"), || {
-            let at = |run: &Asked<'_>, measure: &str| Some(middle(&run.profile("selected", measure, None)?));
-            let (slopes, fits) = ((at(&decoder, "slope_v_on_m")?, at(&encoder, "slope_v_on_m")?), (at(&decoder, "r2_v_on_m")?, at(&encoder, "r2_v_on_m")?));
-            Some((format!("{d}: slope {:.2}, R^2 {:.2}; {e}: {:.2}, {:.2}", slopes.0, fits.0, slopes.1, fits.1), slopes.0 > slopes.1 && fits.0 < fits.1))
-        }),
-        finding("a norm brings it back: after the final norm the slope is near -1", (NORM, "explains the trade-off by layer normalization"), || {
-            let before = *decoder.profile("selected", "slope_v_on_m", None)?.last()?;
-            let after = decoder.final_norm("selected", "slope_v_on_m")?;
-            Some((format!("{d}: {before:.2} before, {after:.2} after"), (after + 1.0).abs() <= CLOSE && after < before))
-        }),
-        finding("Q varies least over tokens in an intermediate layer", (NORM, "C.V. of Q is smallest between the ends in six models"), || {
-            let (of_e, of_d) = (encoder.profile("selected", "cv_q", None)?, decoder.profile("selected", "cv_q", None)?);
-            let (at_e, at_d) = (lowest(&of_e), lowest(&of_d));
-            let text = format!("{e}: {:.4} in layer {at_e}; {d}: {:.4} in layer {at_d}", of_e[at_e], of_d[at_d]);
-            Some((text, is_inner(at_e, &of_e) && is_inner(at_d, &of_d)))
-        }),
+        finding(
+            "in the middle layers V falls by as much as M rises: slope -1",
+            (NORM, "slope near -1, R^2 near 1 in post-norm encoders"),
+            || {
+                let (slope, fit) =
+                    (middle(&encoder.profile("selected", "slope_v_on_m", None)?), middle(&encoder.profile("selected", "r2_v_on_m", None)?));
+                Some((format!("{e}: slope {slope:.2}, R^2 {fit:.3}"), (slope + 1.0).abs() <= CLOSE && fit >= 1.0 - CLOSE))
+            },
+        ),
+        finding(
+            "without a norm at the end of the block the trade-off is weaker",
+            (NORM, "pre-norm decoders have flatter slopes and lower R^2"),
+            || {
+                let at = |run: &Asked<'_>, measure: &str| Some(middle(&run.profile("selected", measure, None)?));
+                let (slopes, fits) = (
+                    (at(&decoder, "slope_v_on_m")?, at(&encoder, "slope_v_on_m")?),
+                    (at(&decoder, "r2_v_on_m")?, at(&encoder, "r2_v_on_m")?),
+                );
+                Some((
+                    format!("{d}: slope {:.2}, R^2 {:.2}; {e}: {:.2}, {:.2}", slopes.0, fits.0, slopes.1, fits.1),
+                    slopes.0 > slopes.1 && fits.0 < fits.1,
+                ))
+            },
+        ),
+        finding(
+            "a norm brings it back: after the final norm the slope is near -1",
+            (NORM, "explains the trade-off by layer normalization"),
+            || {
+                let before = *decoder.profile("selected", "slope_v_on_m", None)?.last()?;
+                let after = decoder.final_norm("selected", "slope_v_on_m")?;
+                Some((format!("{d}: {before:.2} before, {after:.2} after"), (after + 1.0).abs() <= CLOSE && after < before))
+            },
+        ),
+        finding(
+            "Q varies least over tokens in an intermediate layer",
+            (NORM, "C.V. of Q is smallest between the ends in six models"),
+            || {
+                let (of_e, of_d) = (encoder.profile("selected", "cv_q", None)?, decoder.profile("selected", "cv_q", None)?);
+                let (at_e, at_d) = (lowest(&of_e), lowest(&of_d));
+                let text = format!("{e}: {:.4} in layer {at_e}; {d}: {:.4} in layer {at_d}", of_e[at_e], of_d[at_d]);
+                Some((text, is_inner(at_e, &of_e) && is_inner(at_d, &of_d)))
+            },
+        ),
         finding("Q is what the norm's parameters say: |gamma|^2 + |beta|^2", (NORM, "theory for post-norm models"), || {
             let (q, predicted) = (encoder.profile("all", "q", None)?, encoder.profile("all", "predicted_q", None)?);
             let off = q.iter().zip(&predicted).map(|(q, predicted)| (q / predicted - 1.0).abs()).fold(0.0, f64::max);
@@ -119,22 +142,30 @@ pub fn findings(post: &Run, pre: &Run) -> Vec<Finding> {
             let text = format!("{e}: {:.2} to {:.2}; {d}: {:.2} to {:.2}", of_e.0, of_e.1, of_d.0, of_d.1);
             Some((text, of_e.1 > of_e.0 && of_d.1 > of_d.0))
         }),
-        finding("with depth a token's own contexts make up more of the variance: V_W/V grows", (NORM, "V_W/V of the last layer above the first's"), || {
-            let of = |run: &Asked<'_>| Some(ends(&run.profile("all", "v_within_over_v", None)?));
-            let (of_e, of_d) = (of(&encoder)?, of(&decoder)?);
-            let text = format!("{e}: {:.2} to {:.2}; {d}: {:.2} to {:.2}", of_e.0, of_e.1, of_d.0, of_d.1);
-            Some((text, of_e.1 > of_e.0 && of_d.1 > of_d.0))
-        }),
+        finding(
+            "with depth a token's own contexts make up more of the variance: V_W/V grows",
+            (NORM, "V_W/V of the last layer above the first's"),
+            || {
+                let of = |run: &Asked<'_>| Some(ends(&run.profile("all", "v_within_over_v", None)?));
+                let (of_e, of_d) = (of(&encoder)?, of(&decoder)?);
+                let text = format!("{e}: {:.2} to {:.2}; {d}: {:.2} to {:.2}", of_e.0, of_e.1, of_d.0, of_d.1);
+                Some((text, of_e.1 > of_e.0 && of_d.1 > of_d.0))
+            },
+        ),
         finding("frequent tokens have smaller M and larger V", (NORM, "slopes on log n: M negative, V positive"), || {
             let of = |measure: &str| Some(middle(&encoder.profile("selected", measure, None)?));
             let (m, v) = (of("slope_log_m_on_log_n")?, of("slope_log_v_on_log_n")?);
             Some((format!("{e}: log M {m:+.3}, log V {v:+.3}"), m < 0.0 && v > 0.0))
         }),
-        finding("a decoder is most anisotropic in its middle layers", (SHAPE, "bell-shaped profiles in decoders, flat ones in encoders"), || {
-            let profile = decoder.profile("all", "anisotropy_svd", Some("corpus"))?;
-            let at = highest(&profile);
-            Some((format!("{d}: highest ({:.3}) in layer {at} of {}", profile[at], profile.len() - 1), is_inner(at, &profile)))
-        }),
+        finding(
+            "a decoder is most anisotropic in its middle layers",
+            (SHAPE, "bell-shaped profiles in decoders, flat ones in encoders"),
+            || {
+                let profile = decoder.profile("all", "anisotropy_svd", Some("corpus"))?;
+                let at = highest(&profile);
+                Some((format!("{d}: highest ({:.3}) in layer {at} of {}", profile[at], profile.len() - 1), is_inner(at, &profile)))
+            },
+        ),
         finding("upper layers are more specific to context: self-similarity falls", (CONTEXT, "in all layers of three models"), || {
             let of = |run: &Asked<'_>| Some(ends(&run.profile("selected", "self_similarity", None)?));
             let (of_e, of_d) = (of(&encoder)?, of(&decoder)?);
@@ -157,10 +188,13 @@ pub fn findings_table(findings: &[Finding]) -> Result<Table> {
         ("paper", text(&|finding| finding.paper)),
         ("the paper saw", text(&|finding| finding.saw)),
         ("seen here", text(&|finding| &finding.here)),
-        ("agrees", text(&|finding| match finding.agrees {
-            Some(true) => "yes",
-            Some(false) => "no",
-            None => "-",
-        })),
+        (
+            "agrees",
+            text(&|finding| match finding.agrees {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "-",
+            }),
+        ),
     ])?)
 }

@@ -36,8 +36,8 @@ pub enum TokenChoice {
 pub struct Shared {
     /// The text as tokens.
     pub spool: PathBuf,
-    /// The folder of the tokenizer.
-    pub tokenizer: PathBuf,
+    /// The folder of the tokenizer; None: every checkpoint has its own.
+    pub tokenizer: Option<PathBuf>,
 }
 
 /// A measurement that can be carried out.
@@ -165,7 +165,7 @@ impl Plan {
 
     /// The folder of the tokenizer: the model's own, unless several share one.
     pub fn tokenizer_folder<'a>(&'a self, model: &'a Model) -> &'a Path {
-        self.shared.as_ref().map_or(&model.folder, |shared| &shared.tokenizer)
+        self.shared.as_ref().and_then(|shared| shared.tokenizer.as_deref()).unwrap_or(&model.folder)
     }
 
     /// Alters the model as asked for.

@@ -1,6 +1,7 @@
 //! Checkpoints of one training by name: which there are, and in which order they were made.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use layerscope_model::hub::Hub;
 
@@ -51,14 +52,27 @@ pub enum Source {
         hub: Box<Hub>,
         /// The model's id.
         model: String,
+        /// Its branches and tags, once they were asked for.
+        known: OnceLock<Vec<String>>,
     },
 }
 
 impl Source {
+    /// The checkpoints of a hub model.
+    pub fn hub(hub: Hub, model: &str) -> Source {
+        Source::Hub { hub: Box::new(hub), model: model.to_owned(), known: OnceLock::new() }
+    }
+
     /// The names there are to choose from.
     fn names(&self) -> Result<Vec<String>> {
         match self {
-            Source::Hub { hub, model } => Ok(hub.revisions(model)?),
+            Source::Hub { hub, model, known } => match known.get() {
+                Some(names) => Ok(names.clone()),
+                None => {
+                    let names = hub.revisions(model)?;
+                    Ok(known.get_or_init(|| names).clone())
+                }
+            },
             Source::Folder(folder) => {
                 let entries = std::fs::read_dir(folder).map_err(|source| Error::io(folder, source))?;
                 let folders = entries.flatten().filter(|entry| entry.path().is_dir());
@@ -108,7 +122,7 @@ impl Source {
     pub fn locate(&self, revision: &Revision) -> Result<Option<PathBuf>> {
         match self {
             Source::Folder(folder) => Ok(Some(folder.join(&revision.name)).filter(|folder| folder.is_dir())),
-            Source::Hub { hub, model } => match hub.revisions(model)?.contains(&revision.name) {
+            Source::Hub { hub, model, .. } => match self.names()?.contains(&revision.name) {
                 true => Ok(Some(hub.fetch(model, Some(&revision.name))?)),
                 false => Ok(None),
             },
@@ -119,7 +133,7 @@ impl Source {
     pub fn is_here(&self, revision: &Revision) -> bool {
         match self {
             Source::Folder(_) => true,
-            Source::Hub { hub, model } => hub.is_cached(model, &revision.name),
+            Source::Hub { hub, model, .. } => hub.is_cached(model, &revision.name),
         }
     }
 
@@ -127,17 +141,17 @@ impl Source {
     pub fn evict(&self, revision: &Revision) -> Result<()> {
         match self {
             Source::Folder(_) => Ok(()),
-            Source::Hub { hub, model } => Ok(hub.evict(model, &revision.name)?),
+            Source::Hub { hub, model, .. } => Ok(hub.evict(model, &revision.name)?),
         }
     }
 
-    /// The folder whose tokenizer serves all checkpoints: the parent's, or the first checkpoint's that has one.
-    pub fn tokenizer(&self, checkpoint: &Path) -> PathBuf {
-        let has = |folder: &Path| folder.join("tokenizer.json").is_file();
-        let Source::Folder(parent) = self else { return checkpoint.to_owned() };
+    /// The folder whose tokenizer serves all checkpoints in a folder: the parent's, or the first checkpoint's that has one. A hub's
+    /// checkpoints have their own.
+    pub fn tokenizer(&self) -> Option<PathBuf> {
+        let Source::Folder(parent) = self else { return None };
         let mut siblings: Vec<PathBuf> = std::fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         siblings.sort();
-        [parent.clone(), checkpoint.to_owned()].into_iter().chain(siblings).find(|folder| has(folder)).unwrap_or(checkpoint.to_owned())
+        [parent.clone()].into_iter().chain(siblings).find(|folder| folder.join("tokenizer.json").is_file())
     }
 }
 

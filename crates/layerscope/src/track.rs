@@ -131,22 +131,24 @@ impl Traveller<'_> {
             return Ok(outcome);
         }
         let ours = self.is_ours(revision)?;
-        let Some(folder) = self.journey.source.locate(revision)? else {
-            return Ok(Outcome::Absent { status: "missing", reason: "it does not exist".to_owned() });
+        let broken = |error: &Error| Outcome::Absent { status: "broken", reason: error.to_string() };
+        let missing = |reason: &str| Outcome::Absent { status: "missing", reason: reason.to_owned() };
+        let folder = match self.journey.source.locate(revision) {
+            Ok(Some(folder)) => folder,
+            Ok(None) => return Ok(missing("it does not exist")),
+            Err(error) if is_fault_of(&error, Path::new("")) => return Ok(broken(&error)),
+            Err(error) => return Err(error),
         };
-        match self.measure(revision, &folder, &out, cancel, show) {
-            Ok(manifest) => {
-                if self.journey.evict && ours {
-                    self.journey.source.evict(revision)?;
-                }
-                Ok(Outcome::Measured(out, Box::new(manifest)))
-            }
-            Err(error) if is_fault_of(&error, &folder) => match folder.is_dir() {
-                true => Ok(Outcome::Absent { status: "broken", reason: error.to_string() }),
-                false => Ok(Outcome::Absent { status: "missing", reason: "it disappeared while it was measured".to_owned() }),
-            },
-            Err(error) => Err(error),
+        let outcome = match self.measure(revision, &folder, &out, cancel, show) {
+            Ok(manifest) => Outcome::Measured(out, Box::new(manifest)),
+            Err(error) if is_fault_of(&error, &folder) && folder.is_dir() => broken(&error),
+            Err(error) if is_fault_of(&error, &folder) => missing("it disappeared while it was measured"),
+            Err(error) => return Err(error),
+        };
+        if self.journey.evict && ours {
+            self.journey.source.evict(revision)?;
         }
+        Ok(outcome)
     }
 
     /// A hub checkpoint that was measured before is not fetched again. (Those in folders are opened and compared anyway.)
@@ -213,7 +215,7 @@ impl Traveller<'_> {
     fn text(&mut self, model: &Model, cancel: &CancelToken, show: &mut dyn FnMut(Event<'_>)) -> Result<Shared> {
         let mut plan = self.journey.plan.clone();
         plan.complete(&model.spec)?;
-        let tokenizer = self.journey.source.tokenizer(&model.folder);
+        let tokenizer = self.journey.source.tokenizer();
         let mut fingerprint = settings_fingerprint(&plan, "");
         fingerprint.insert("--shard".to_owned(), format!("{}/{}", plan.corpus.shard.index, plan.corpus.shard.count).into());
         let (path, saved_at) = (self.work.path("spool"), self.work.path("text.json"));
@@ -224,11 +226,14 @@ impl Traveller<'_> {
         let unchanged = |saved: &SavedText| saved.inputs.iter().all(|stamp| InputStamp::of(&stamp.path).as_ref() == Some(stamp));
         if !(path.exists() && saved.as_ref().is_some_and(unchanged)) {
             let again = self.work.path("spool.again");
-            let loaded = Tokenizer::load(&tokenizer, plan.wrap)?;
+            let loaded = Tokenizer::load(tokenizer.as_deref().unwrap_or(&model.folder), plan.wrap)?;
             let spool = write_spool(&plan.corpus, &loaded, &again, &mut |progress| show(Event::Reading(*progress)), cancel.flag())?;
             if saved.is_some_and(|saved| saved.corpus != spool.fingerprint()) {
                 let _ = fs::remove_file(&again);
-                return Err(Error::Changed(format!("the corpus changed since the trajectory in {} began; start again with --overwrite", plan.out.display())));
+                return Err(Error::Changed(format!(
+                    "the corpus changed since the trajectory in {} began; start again with --overwrite",
+                    plan.out.display()
+                )));
             }
             fs::rename(&again, &path).map_err(|source| Error::io(&path, source))?;
             let inputs = spool.inputs().iter().filter_map(|input| InputStamp::of(input)).collect();
@@ -280,7 +285,7 @@ fn is_fault_of(error: &Error, folder: &Path) -> bool {
     match error {
         Error::Model(layerscope_model::Error::Hub { .. }) => false,
         Error::Model(_) | Error::NotFinite { .. } => true,
-        Error::Io { path, .. } => path.starts_with(folder),
+        Error::Io { path, .. } => !folder.as_os_str().is_empty() && path.starts_with(folder),
         _ => false,
     }
 }

@@ -120,7 +120,14 @@ pub fn final_norm_summary(layers: &Table) -> Result<Option<String>> {
         _ => "-".to_owned(),
     };
     let several = rows.by_revision().len() > 1;
-    let mut out = format!("{}{:<28}{:>10}{:>10}{:>12}", if several { format!("{:<12}", "revision") } else { String::new() }, "final norm", "before", "after", "difference");
+    let mut out = format!(
+        "{}{:<28}{:>10}{:>10}{:>12}",
+        if several { format!("{:<12}", "revision") } else { String::new() },
+        "final norm",
+        "before",
+        "after",
+        "difference"
+    );
     for (revision, own) in rows.by_revision() {
         for (_, selection, measure, variant) in COLUMNS {
             let wanted = |row: &&usize| {
@@ -131,7 +138,8 @@ pub fn final_norm_summary(layers: &Table) -> Result<Option<String>> {
             if let Some(&row) = own.iter().find(wanted).filter(|_| !several || measure == "mean_cosine") {
                 let name = variant.map_or(measure.to_owned(), |variant| format!("{measure} {variant}"));
                 let first = if several { format!("{:<12}", revision.unwrap_or("-")) } else { String::new() };
-                let _ = write!(out, "\n{first}{name:<28}{:>10}{:>10}{:>12}", real("before", row), real("after", row), real("difference", row));
+                let _ =
+                    write!(out, "\n{first}{name:<28}{:>10}{:>10}{:>12}", real("before", row), real("after", row), real("difference", row));
             }
         }
     }
@@ -174,13 +182,17 @@ mod tests {
         assert_eq!(norm.column("difference"), Some(&Column::Real(vec![Some(-0.5), Some(0.9 - 0.3)])));
         assert_eq!(norm.column("step"), Some(&Column::Integer(vec![Some(0), Some(8)])));
         let shown = final_norm_summary(&table()).expect("a table").expect("a norm");
-        assert!(shown.lines().nth(1).expect("a line").split_whitespace().eq(["step0", "mean_cosine", "0.7500", "0.2500", "-0.5000"]), "{shown}");
+        assert!(
+            shown.lines().nth(1).expect("a line").split_whitespace().eq(["step0", "mean_cosine", "0.7500", "0.2500", "-0.5000"]),
+            "{shown}"
+        );
     }
 
     #[test]
     fn a_checkpoints_line_has_means_over_its_layers() {
         let shown = trajectory_summary(&table());
-        let line = |name: &str| shown.lines().find(|line| line.starts_with(name)).expect("a line").split_whitespace().nth(3).map(str::to_owned);
+        let line =
+            |name: &str| shown.lines().find(|line| line.starts_with(name)).expect("a line").split_whitespace().nth(3).map(str::to_owned);
         assert_eq!((line("step0"), line("step8")), (Some("0.6250".to_owned()), Some("0.2000".to_owned())), "{shown}");
         assert!(shown.lines().all(|line| line.len() <= 82), "{shown}");
     }

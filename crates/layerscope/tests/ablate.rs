@@ -84,7 +84,10 @@ impl Plain<'_> {
             stream.iter_mut().zip(self.attention(&normed, block)).for_each(|(row, branch)| add(row, &branch, 1.0));
             let normed = self.norm(&stream, Slot::FeedForwardInNorm, block, block + 1);
             let mut hidden = self.linear(&normed, Slot::Up, block);
-            hidden.iter_mut().flatten().for_each(|x| *x *= 0.5 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (*x + 0.044715 * x.powi(3))).tanh()));
+            hidden
+                .iter_mut()
+                .flatten()
+                .for_each(|x| *x *= 0.5 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (*x + 0.044715 * x.powi(3))).tanh()));
             let branches = self.linear(&hidden, Slot::Down, block);
             stream.iter_mut().zip(branches).for_each(|(row, branch)| add(row, &branch, 1.0));
             points.push(stream.clone());
@@ -181,15 +184,17 @@ fn text<'a>(table: &'a Table, name: &str, row: usize) -> &'a str {
     }
 }
 
-/// (layer, point, value) of a measure over all states.
+/// (layer, point, value) of a measure over all states, where it is defined.
 fn values(run: &Run, measure: &str) -> Vec<(i64, String, f64)> {
     let table = &run.layers;
-    let wanted = |row: &usize| text(table, "measure", *row) == measure && text(table, "selection", *row) == "all" && text(table, "variant", *row).is_empty();
-    let value = |row: usize| match (table.column("layer").map(|c| c.cell(row)), table.column("value").map(|c| c.cell(row))) {
-        (Some(Cell::Integer(layer)), Some(Cell::Real(value))) => (layer, text(table, "point", row).to_owned(), value),
-        other => panic!("{other:?}"),
+    let wanted = |row: &usize| {
+        text(table, "measure", *row) == measure && text(table, "selection", *row) == "all" && text(table, "variant", *row).is_empty()
     };
-    (0..table.rows()).filter(wanted).map(value).collect()
+    let value = |row: usize| match (table.column("layer").map(|c| c.cell(row)), table.column("value").map(|c| c.cell(row))) {
+        (Some(Cell::Integer(layer)), Some(Cell::Real(value))) => Some((layer, text(table, "point", row).to_owned(), value)),
+        _ => None, // no norm makes these states
+    };
+    (0..table.rows()).filter(wanted).filter_map(value).collect()
 }
 
 #[test]
@@ -248,7 +253,8 @@ fn what_the_model_lacks_is_refused() {
 fn another_ablation_is_another_run() {
     let out = empty_folder("ablate-other");
     let out = out.to_str().expect("UTF-8");
-    let command = ["measure", "--model", "pocket/pocket-gpt", "--corpus", "pocket/corpus/held-out.txt", "--limit", "20", "--quiet", "--out", out];
+    let command =
+        ["measure", "--model", "pocket/pocket-gpt", "--corpus", "pocket/corpus/held-out.txt", "--limit", "20", "--quiet", "--out", out];
     assert_eq!(layerscope(&command).status, 0);
     let outcome = layerscope(&[&command[..], &["--ablate", "final-norm"]].concat());
     assert_eq!(outcome.status, 5, "{}", outcome.stderr);

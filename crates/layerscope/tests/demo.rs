@@ -37,7 +37,13 @@ fn the_embedded_files_are_the_pocket_models() {
 fn alone(folder: &Path, arguments: &[&str]) -> std::process::Output {
     let program = folder.join("layerscope");
     std::fs::copy(env!("CARGO_BIN_EXE_layerscope"), &program).expect("a copy");
-    Command::new(&program).args(arguments).current_dir(folder).env("HF_HUB_OFFLINE", "1").env_remove("LAYERSCOPE_HOME").output().expect("it runs")
+    Command::new(&program)
+        .args(arguments)
+        .current_dir(folder)
+        .env("HF_HUB_OFFLINE", "1")
+        .env_remove("LAYERSCOPE_HOME")
+        .output()
+        .expect("it runs")
 }
 
 #[test]
@@ -74,21 +80,30 @@ fn the_demo_computes_what_it_says() {
     assert!((slope + 1.0).abs() < 0.1 && fit > 0.9, "the trained encoder shows the trade-off: {slope}, {fit}");
     let (weak, loose) = (block(&decoder, 3, "selected", "slope_v_on_m", None), block(&decoder, 3, "selected", "r2_v_on_m", None));
     assert!(shown.contains(&format!("pocket-gpt: slope {weak:.2}, R^2 {loose:.2}; pocket-bert: {slope:.2}, {fit:.2}")), "{shown}");
-    let (before, after) = (block(&decoder, 6, "selected", "slope_v_on_m", None), value(&decoder, 6, "final_norm", "selected", "slope_v_on_m", None));
+    let (before, after) =
+        (block(&decoder, 6, "selected", "slope_v_on_m", None), value(&decoder, 6, "final_norm", "selected", "slope_v_on_m", None));
     assert!(shown.contains(&format!("pocket-gpt: {before:.2} before, {after:.2} after")), "{shown}");
-    let lowest = |run: &Run| (0..7).map(|layer| (block(run, layer, "selected", "cv_q", None), layer)).min_by(|a, b| a.0.total_cmp(&b.0)).expect("layers");
+    let lowest = |run: &Run| {
+        (0..7).map(|layer| (block(run, layer, "selected", "cv_q", None), layer)).min_by(|a, b| a.0.total_cmp(&b.0)).expect("layers")
+    };
     let ((e, at_e), (d, at_d)) = (lowest(&encoder), lowest(&decoder));
     assert!(shown.contains(&format!("pocket-bert: {e:.4} in layer {at_e}; pocket-gpt: {d:.4} in layer {at_d}")), "{shown}");
-    let off = (0..7).map(|layer| (block(&encoder, layer, "all", "q", None) / block(&encoder, layer, "all", "predicted_q", None) - 1.0).abs()).fold(0.0, f64::max);
+    let off = (0..7)
+        .map(|layer| (block(&encoder, layer, "all", "q", None) / block(&encoder, layer, "all", "predicted_q", None) - 1.0).abs())
+        .fold(0.0, f64::max);
     assert!(shown.contains(&format!("off by at most {:.1} %", 100.0 * off)), "{shown}");
     for (selection, measure) in [("all", "m_over_q"), ("all", "v_within_over_v"), ("selected", "self_similarity")] {
         let ends = |run: &Run| (block(run, 0, selection, measure, None), block(run, 6, selection, measure, None));
         let ((a, b), (c, d)) = (ends(&encoder), ends(&decoder));
         assert!(shown.contains(&format!("pocket-bert: {a:.2} to {b:.2}; pocket-gpt: {c:.2} to {d:.2}")), "{measure}: {shown}");
     }
-    let (m, v) = (block(&encoder, 3, "selected", "slope_log_m_on_log_n", None), block(&encoder, 3, "selected", "slope_log_v_on_log_n", None));
+    let (m, v) =
+        (block(&encoder, 3, "selected", "slope_log_m_on_log_n", None), block(&encoder, 3, "selected", "slope_log_v_on_log_n", None));
     assert!(shown.contains(&format!("log M {m:+.3}, log V {v:+.3}")), "{shown}");
-    let (peak, at) = (0..7).map(|layer| (block(&decoder, layer, "all", "anisotropy_svd", Some("corpus")), layer)).max_by(|a, b| a.0.total_cmp(&b.0)).expect("layers");
+    let (peak, at) = (0..7)
+        .map(|layer| (block(&decoder, layer, "all", "anisotropy_svd", Some("corpus")), layer))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .expect("layers");
     assert!(shown.contains(&format!("highest ({peak:.3}) in layer {at} of 6")), "{shown}");
 
     let all = findings(&encoder, &decoder);
@@ -101,8 +116,10 @@ fn the_demo_computes_what_it_says() {
 
 /// A run that says the opposite of the papers where it says anything.
 fn made_up(values: &[(&str, &str, [f64; 3])]) -> Run {
-    let rows: Vec<(&str, &str, i64, f64)> =
-        values.iter().flat_map(|(selection, measure, values)| (0..3).map(move |layer| (*selection, *measure, layer as i64, values[layer]))).collect();
+    let rows: Vec<(&str, &str, i64, f64)> = values
+        .iter()
+        .flat_map(|(selection, measure, values)| (0..3).map(move |layer| (*selection, *measure, layer as i64, values[layer])))
+        .collect();
     let text = |of: &dyn Fn(usize) -> String| Column::Text((0..rows.len()).map(|row| Some(of(row))).collect());
     let layers = Table::new([
         ("layer", Column::Integer(rows.iter().map(|row| Some(row.2)).collect())),
@@ -115,7 +132,14 @@ fn made_up(values: &[(&str, &str, [f64; 3])]) -> Run {
     .expect("a table");
     let none = || None;
     Run {
-        folder: Default::default(), manifest: serde_json::json!({}), layers, groups: none(), components: none(), spectra: none(), tokens: none(), norms: none(),
+        folder: Default::default(),
+        manifest: serde_json::json!({}),
+        layers,
+        groups: none(),
+        components: none(),
+        spectra: none(),
+        tokens: none(),
+        norms: none(),
     }
 }
 
@@ -142,7 +166,8 @@ fn pocket_models_are_found_by_name() {
     let shown = layerscope(&["inspect", "--model", "pocket-llama", "--no-probe"]);
     assert_eq!(shown.status, 0, "{}", shown.stderr);
     for home in [root().join("pocket"), root()] {
-        let shown = layerscope_with(&["inspect", "--model", "pocket-pythia", "--no-probe"], &[("LAYERSCOPE_HOME", home.to_str().expect("UTF-8"))]);
+        let shown =
+            layerscope_with(&["inspect", "--model", "pocket-pythia", "--no-probe"], &[("LAYERSCOPE_HOME", home.to_str().expect("UTF-8"))]);
         assert_eq!(shown.status, 0, "{}", shown.stderr);
     }
     let folder = std::env::temp_dir().join(format!("layerscope-named-{}", std::process::id()));

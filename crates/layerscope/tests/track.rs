@@ -1,5 +1,8 @@
 //! Trajectories over the checkpoints of a training.
 
+#[path = "../../layerscope-model/tests/support/hub_server.rs"]
+#[allow(dead_code)] // the client's own tests use all of it
+mod hub_server;
 mod support;
 
 use std::path::{Path, PathBuf};
@@ -9,7 +12,7 @@ use std::time::Duration;
 use layerscope_report::export::parquet;
 use layerscope_report::{Cell, Run, Table};
 use serde_json::Value;
-use support::{Outcome, empty_folder, layerscope, root};
+use support::{Outcome, empty_folder, layerscope, layerscope_with, root};
 
 const CORPUS: &str = "pocket/corpus/sample.txt.gz";
 
@@ -68,11 +71,14 @@ fn its_values_are_those_of_separate_runs() {
     for (revision, step) in [("step8", 8), ("step32", 32), ("step512", 512)] {
         let single = empty_folder(&format!("track-single-{revision}"));
         let model = format!("pocket/pocket-pythia/{revision}");
-        let corpus = ["measure", "--model", &model, "--corpus", CORPUS, "--limit", "150", "--quiet", "--out", single.to_str().expect("UTF-8")];
+        let corpus =
+            ["measure", "--model", &model, "--corpus", CORPUS, "--limit", "150", "--quiet", "--out", single.to_str().expect("UTF-8")];
         let outcome = layerscope(&corpus);
         assert_eq!(outcome.status, 0, "{}", outcome.stderr);
         let single = Run::open(&single).expect("a run");
-        let is_step = |table: &Table, row: usize| cell(table, "step", row) == Cell::Integer(step) && cell(table, "revision", row) == Cell::Text(revision);
+        let is_step = |table: &Table, row: usize| {
+            cell(table, "step", row) == Cell::Integer(step) && cell(table, "revision", row) == Cell::Text(revision)
+        };
         let with_states = |row: usize| is_step(&whole.layers, row) && cell(&whole.layers, "layer", row) != Cell::Null;
         assert_eq!(bare(&whole.layers, with_states), bare(&single.layers, |_| true), "{revision}");
         assert_eq!(bare(norms, |row| is_step(norms, row)), bare(single.norms.as_ref().expect("norms"), |_| true), "{revision}");
@@ -80,19 +86,12 @@ fn its_values_are_those_of_separate_runs() {
         assert_eq!(own.groups, single.groups);
         assert_eq!(own.components, single.components);
         // The embedding matrices, as `weights` has them.
-        let json = layerscope(&["weights", "--model", &model, "--format", "csv"]).stdout;
-        let of_matrices: Vec<String> = (0..whole.layers.rows())
-            .filter(|row| is_step(&whole.layers, *row) && cell(&whole.layers, "layer", *row) == Cell::Null)
-            .map(|row| match (cell(&whole.layers, "point", row), cell(&whole.layers, "measure", row), cell(&whole.layers, "value", row)) {
-                (Cell::Text(point), Cell::Text(measure), Cell::Real(value)) => format!("{point},all,{measure},{value}"),
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        assert!(of_matrices.len() > 4, "{of_matrices:?}");
-        for row in of_matrices {
-            let (place, value) = row.rsplit_once(',').expect("a value");
-            assert!(json.lines().any(|line| line.contains(place) && line.contains(value)), "{row} is not in\n{json}");
-        }
+        let matrices = empty_folder("track-matrices");
+        assert_eq!(layerscope(&["weights", "--model", &model, "--out", matrices.to_str().expect("UTF-8")]).status, 0);
+        let matrices = parquet::read(&matrices.join("layers.parquet")).expect("a table");
+        let of_matrices = |row: usize| is_step(&whole.layers, row) && cell(&whole.layers, "layer", row) == Cell::Null;
+        assert!(matrices.rows() > 4);
+        assert_eq!(bare(&whole.layers, of_matrices), bare(&matrices, |_| true), "{revision}");
     }
     let again = tracked("pocket/pocket-pythia", "step512,step8,step32", &out);
     assert_eq!(again.status, 0, "a finished trajectory says so: {}", again.stderr);
@@ -149,7 +148,10 @@ fn killed_and_resumed_it_is_the_same_to_the_bit() {
 
 #[test]
 fn missing_and_broken_checkpoints_are_left_out_and_said() {
-    let folder = training("track-broken-model", &[("step1", "pocket-pythia/step8"), ("step2", "pocket-pythia/step32"), ("step10", "pocket-pythia/step128")]);
+    let folder = training(
+        "track-broken-model",
+        &[("step1", "pocket-pythia/step8"), ("step2", "pocket-pythia/step32"), ("step10", "pocket-pythia/step128")],
+    );
     let weights = folder.join("step2/model.safetensors");
     let bytes = std::fs::read(&weights).expect("weights");
     std::fs::write(&weights, &bytes[..bytes.len() / 2]).expect("cut short");
@@ -180,7 +182,10 @@ fn a_checkpoint_that_disappears_in_mid_run_is_missing() {
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let run = Run::open(&out).expect("a trajectory");
-    assert_eq!(statuses(&run.manifest), [("step1", "measured"), ("step2", "missing")].map(|(name, status)| (name.to_owned(), status.to_owned())));
+    assert_eq!(
+        statuses(&run.manifest),
+        [("step1", "measured"), ("step2", "missing")].map(|(name, status)| (name.to_owned(), status.to_owned()))
+    );
 }
 
 #[test]
@@ -216,7 +221,8 @@ fn weights_over_checkpoints_have_the_rows_of_each() {
     let out = empty_folder("track-weights");
     let outcome = layerscope(&["weights", "--model", "pocket/pocket-gpt", "--revisions", "step*", "--out", out.to_str().expect("UTF-8")]);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
-    let (layers, norms) = (parquet::read(&out.join("layers.parquet")).expect("a table"), parquet::read(&out.join("norms.parquet")).expect("a table"));
+    let (layers, norms) =
+        (parquet::read(&out.join("layers.parquet")).expect("a table"), parquet::read(&out.join("norms.parquet")).expect("a table"));
     for (revision, step) in [("step0", 0), ("step32", 32), ("step512", 512), ("step16384", 16384)] {
         let single = empty_folder("track-weights-single");
         let model = format!("pocket/pocket-gpt/{revision}");
@@ -252,10 +258,46 @@ fn the_final_norm_is_shown_as_a_difference() {
     };
     for step in [0, 512] {
         for measure in ["mean_cosine", "q", "m_over_q"] {
-            let row = rows.iter().find(|row| row["step"] == step && row["measure"] == measure && row["selection"] == "all" && row["variant"].is_null());
+            let row = rows
+                .iter()
+                .find(|row| row["step"] == step && row["measure"] == measure && row["selection"] == "all" && row["variant"].is_null());
             let row = row.unwrap_or_else(|| panic!("{measure} of step {step}"));
             let (before, after) = (value("block", step, measure), value("final_norm", step, measure));
-            assert_eq!((row["before"].as_f64(), row["after"].as_f64(), row["difference"].as_f64()), (Some(before), Some(after), Some(after - before)));
+            assert_eq!(
+                (row["before"].as_f64(), row["after"].as_f64(), row["difference"].as_f64()),
+                (Some(before), Some(after), Some(after - before))
+            );
         }
     }
+}
+
+#[test]
+fn hub_revisions_are_fetched_measured_and_evicted_one_by_one() {
+    let server = hub_server::HubServer::start("org/tiny");
+    for (revision, commit) in [("step8", '1'), ("step32", '2')] {
+        let commit = commit.to_string().repeat(40);
+        for file in ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"] {
+            let bytes = std::fs::read(root().join("pocket/pocket-pythia").join(revision).join(file)).expect("a checkpoint");
+            server.add(revision, &commit, file, &bytes, file == "model.safetensors");
+        }
+    }
+    server.add("step99", &"3".repeat(40), "README.md", b"no checkpoint", false);
+    let (out, cache, local) = (empty_folder("track-hub"), empty_folder("track-hub-cache"), empty_folder("track-hub-local"));
+    let variables = [("HF_ENDPOINT", server.endpoint()), ("HF_HUB_CACHE", cache.to_str().expect("UTF-8")), ("NO_PROXY", "127.0.0.1")];
+    let command = [arguments("org/tiny", "step*,step7", &out), vec!["--evict"]].concat();
+    let outcome = layerscope_with(&command, &variables);
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    let run = Run::open(&out).expect("a trajectory");
+    let expected = [("step7", "missing"), ("step8", "measured"), ("step32", "measured"), ("step99", "broken")];
+    assert_eq!(statuses(&run.manifest), expected.map(|(name, status)| (name.to_owned(), status.to_owned())));
+    let left = |folder: &str| std::fs::read_dir(cache.join("models--org--tiny").join(folder)).expect("a folder").count();
+    assert_eq!((left("snapshots"), left("blobs")), (0, 0), "every checkpoint was removed");
+    assert_eq!(tracked("pocket/pocket-pythia", "step8,step32", &local).status, 0);
+    assert_eq!(bare(&run.layers, |_| true), bare(&Run::open(&local).expect("a trajectory").layers, |_| true));
+
+    // What was measured is not fetched again.
+    server.take_log();
+    assert_eq!(layerscope_with(&command, &variables).status, 0);
+    let fetched: Vec<String> = server.take_log().into_iter().map(|seen| seen.path).filter(|path| path.contains("/resolve/")).collect();
+    assert!(fetched.is_empty(), "{fetched:?}");
 }

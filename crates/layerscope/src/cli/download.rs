@@ -26,7 +26,7 @@ pub(super) fn checkpoints(model: &str) -> Result<Source> {
     match (pocket, Path::new(model).is_dir()) {
         (Some(folder), _) => Ok(Source::Folder(folder.to_path_buf())),
         (None, true) => Ok(Source::Folder(model.into())),
-        (None, false) => Ok(Source::Hub { hub: Box::new(hub()), model: model.to_owned() }),
+        (None, false) => Ok(Source::hub(hub(), model)),
     }
 }
 

@@ -46,9 +46,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     match format {
-        Format::Markdown => {
-            print(&format!("{}\n\n{}\n{}", sources.join("\n"), of(&embeddings.without(hidden))?, of(&norms)?))
-        }
+        Format::Markdown => print(&format!("{}\n\n{}\n{}", sources.join("\n"), of(&embeddings.without(hidden))?, of(&norms)?)),
         _ => write_table(&embeddings, format).and_then(|()| write_table(&norms, format)),
     }
 }
@@ -94,7 +92,9 @@ fn of_training(arguments: &Arguments, revisions: &str) -> Result<Weights> {
         let model = match opened {
             Some(Ok(model)) => model,
             problem => {
-                let (status, reason) = problem.and_then(|opened| opened.err()).map_or(("missing", "it does not exist".to_owned()), |error| ("broken", error.to_string()));
+                let (status, reason) = problem
+                    .and_then(|opened| opened.err())
+                    .map_or(("missing", "it does not exist".to_owned()), |error| ("broken", error.to_string()));
                 said.push(format!("warning: {} is {status} and left out: {reason}", revision.name));
                 trajectory.push(entry(status, Some(&reason)));
                 continue;
