@@ -171,7 +171,7 @@ fn training() {
                 row.push(shown(at(Some(6), "final_norm", "all", "mean_cosine", None), 3));
             }
             cosines.push(row);
-            let mean = |selection, measure, variant: Option<&str>| {
+            let mean = |selection, measure, variant: Option<&'static str>| {
                 let values: Option<Vec<f64>> = (0..=6).map(|layer| of_layer(layer, selection, measure, variant)).collect();
                 values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
             };
