@@ -8,7 +8,7 @@ use layerscope_report::{Cell, Run, Table};
 use support::{empty_folder, layerscope, root};
 
 /// What all studies measure: the first sentences of the pocket corpus.
-const TEXT: [&str; 4] = ["--corpus", "pocket/corpus/sample.txt.gz", "--limit", "2000"];
+const TEXT: [&str; 2] = ["--corpus", "pocket/corpus/sample.txt.gz"];
 
 /// Runs a command of the program on that text.
 fn run_into(name: &str, command: &[&str]) -> PathBuf {
@@ -85,7 +85,7 @@ fn trade_off(layers: &Table, layer: i64, point: &str) -> Vec<String> {
 fn norms_of(model: &str, ablate: &[&str]) -> Table {
     let name = format!("study-{model}-{}", ablate.join("-").replace([':', '*', '=', '@', ','], "_"));
     let model = format!("pocket/{model}");
-    let mut command = vec!["measure", "--model", &model, "--measures", "norm,cosine"];
+    let mut command = vec!["measure", "--model", &model, "--measures", "norm,cosine", "--limit", "2000"];
     ablate.iter().for_each(|what| command.extend(["--ablate", what]));
     Run::open(&run_into(&name, &command)).expect("a run").layers
 }
@@ -152,7 +152,7 @@ fn steps(out: &Path) -> Vec<i64> {
 fn training() {
     for model in ["pocket-pythia", "pocket-gpt", "pocket-bert"] {
         let folder = format!("pocket/{model}");
-        let command = ["track", "--model", &folder, "--revisions", "step*", "--sample-states", "4000"];
+        let command = ["track", "--model", &folder, "--revisions", "step*", "--sample-states", "4000", "--limit", "500"];
         let out = run_into(&format!("study-training-{model}"), &command);
         let layers = Run::open(&out).expect("a trajectory").layers;
         let has_final = model != "pocket-bert";
