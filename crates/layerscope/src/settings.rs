@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 
-/// The flags of `measure`, as they were given.
+/// The flags of `measure`, as they were given. Their texts are also the program's help, where brackets hold defaults.
+#[allow(rustdoc::broken_intra_doc_links)]
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
     /// A folder with config.json, weights and tokenizer.json, or a hub id such as org/name
