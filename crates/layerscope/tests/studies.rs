@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use layerscope_report::{Cell, Run, Table};
 use support::{empty_folder, layerscope, root};
@@ -20,7 +20,6 @@ fn run_into(name: &str, command: &[&str]) -> PathBuf {
 
 /// A value of the table of layers.
 struct Wanted<'a> {
-    step: Option<i64>,
     layer: Option<i64>,
     point: &'a str,
     selection: &'a str,
@@ -31,8 +30,7 @@ struct Wanted<'a> {
 fn value(layers: &Table, wanted: &Wanted<'_>) -> Option<f64> {
     let cell = |name: &str, row: usize| layers.column(name).expect("a column").cell(row);
     let is = |row: &usize| {
-        (wanted.step.is_none() || cell("step", *row) == Cell::Integer(wanted.step.unwrap_or_default()))
-            && cell("layer", *row) == wanted.layer.map_or(Cell::Null, Cell::Integer)
+        cell("layer", *row) == wanted.layer.map_or(Cell::Null, Cell::Integer)
             && cell("point", *row) == Cell::Text(wanted.point)
             && cell("selection", *row) == Cell::Text(wanted.selection)
             && cell("measure", *row) == Cell::Text(wanted.measure)
@@ -72,7 +70,7 @@ fn check(file: &str, name: &str, computed: &str) {
 
 /// Q, what theory says of it, C.V., and the line of V on M at one point.
 fn trade_off(layers: &Table, layer: i64, point: &str) -> Vec<String> {
-    let at = |selection, measure| value(layers, &Wanted { step: None, layer: Some(layer), point, selection, measure, variant: None });
+    let at = |selection, measure| value(layers, &Wanted { layer: Some(layer), point, selection, measure, variant: None });
     vec![
         shown(at("all", "q"), 1),
         shown(at("all", "predicted_q"), 1),
@@ -127,7 +125,7 @@ fn layer_norm() {
 
     let ladder = ["n0=1", "n0=3", "n0=10", "n0=30", "n0=100", "n0=300"];
     let of = |table: &Table, measure, variant| {
-        value(table, &Wanted { step: None, layer: Some(3), point: "block", selection: "all", measure, variant })
+        value(table, &Wanted { layer: Some(3), point: "block", selection: "all", measure, variant })
     };
     let rows: Vec<Vec<String>> = models
         .iter()
@@ -140,55 +138,4 @@ fn layer_norm() {
         })
         .collect();
     check("layer-norm.md", "rarest", &markdown(&[&["block 3 of"], &ladder[..], &["exponent"]].concat(), &rows));
-}
-
-/// The steps of a trajectory.
-fn steps(out: &Path) -> Vec<i64> {
-    let manifest = Run::open(out).expect("a trajectory").manifest;
-    manifest["trajectory"].as_array().expect("steps").iter().filter_map(|entry| entry["step"].as_i64()).collect()
-}
-
-#[test]
-fn training() {
-    for model in ["pocket-pythia", "pocket-gpt", "pocket-bert"] {
-        let folder = format!("pocket/{model}");
-        let command = ["track", "--model", &folder, "--revisions", "step*", "--sample-states", "4000", "--limit", "500"];
-        let out = run_into(&format!("study-training-{model}"), &command);
-        let layers = Run::open(&out).expect("a trajectory").layers;
-        let has_final = model != "pocket-bert";
-        let (mut cosines, mut others) = (Vec::new(), Vec::new());
-        for step in steps(&out) {
-            let at = |layer, point, selection, measure, variant| {
-                value(&layers, &Wanted { step: Some(step), layer, point, selection, measure, variant })
-            };
-            let of_layer = |layer: i64, selection, measure, variant| {
-                at(Some(layer), if layer == 0 { "embedding" } else { "block" }, selection, measure, variant)
-            };
-            let cosine = |layer| shown(of_layer(layer, "all", "mean_cosine", None), 3);
-            let mut row = vec![step.to_string()];
-            row.extend((0..=6).map(cosine));
-            if has_final {
-                row.push(shown(at(Some(6), "final_norm", "all", "mean_cosine", None), 3));
-            }
-            cosines.push(row);
-            let mean = |selection, measure, variant: Option<&'static str>| {
-                let values: Option<Vec<f64>> = (0..=6).map(|layer| of_layer(layer, selection, measure, variant)).collect();
-                values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
-            };
-            others.push(vec![
-                step.to_string(),
-                shown(mean("sample", "intrinsic_dimension", Some("twonn")), 2),
-                shown(mean("all", "anisotropy_svd", Some("corpus")), 3),
-                shown(mean("all", "v_within_over_v", None), 3),
-                shown(of_layer(3, "selected", "slope_v_on_m", None), 2),
-                shown(of_layer(3, "selected", "r2_v_on_m", None), 3),
-                shown(at(None, "input_embedding", "all", "mean_cosine", None), 3),
-            ]);
-        }
-        let mut headings = vec!["step", "0", "1", "2", "3", "4", "5", "6"];
-        headings.extend(has_final.then_some("final norm"));
-        check("training.md", &format!("cosine of {model}"), &markdown(&headings, &cosines));
-        let headings = ["step", "TwoNN", "SVD anisotropy", "V_W/V", "slope of V on M", "R^2", "cosine of the input embedding"];
-        check("training.md", &format!("rest of {model}"), &markdown(&headings, &others));
-    }
 }
