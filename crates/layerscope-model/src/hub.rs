@@ -199,7 +199,10 @@ impl Hub {
                 fetch(index)?;
                 for shard in select::shards(&snapshot.join(index))? {
                     if !has(&shard) {
-                        return Err(Error::incomplete(model, format!("{index} names `{shard}`, which revision `{revision}` does not have")));
+                        return Err(Error::incomplete(
+                            model,
+                            format!("{index} names `{shard}`, which revision `{revision}` does not have"),
+                        ));
                     }
                     fetch(&shard)?;
                 }

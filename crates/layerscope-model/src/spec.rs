@@ -101,17 +101,16 @@ impl NormSpec {
     }
 
     /// Gamma and beta as they are applied, read part by part; None where they change nothing.
-    pub(crate) fn parameters<E>(
-        &self,
-        width: usize,
-        read: impl Fn(Part) -> std::result::Result<Option<Vec<f32>>, E>,
-    ) -> std::result::Result<(Option<Vec<f32>>, Option<Vec<f32>>), E> {
+    pub(crate) fn parameters<E>(&self, width: usize, read: impl Fn(Part) -> Result<Values, E>) -> Result<(Values, Values), E> {
         let stored = if self.gamma { read(Part::Weight)? } else { None };
         let gamma = stored.map(|gamma| gamma.iter().map(|value| (value + self.gamma_offset) * self.gamma_scale).collect());
         let scaled = || (self.gamma_scale != 1.0).then(|| vec![self.gamma_scale; width]);
         Ok((gamma.or_else(scaled), if self.beta { read(Part::Bias)? } else { None }))
     }
 }
+
+/// The numbers of a gamma or beta, where there is one.
+type Values = Option<Vec<f32>>;
 
 /// One block: see the diagram in `block.rs` for where each norm stands.
 #[derive(Clone, Debug, PartialEq)]

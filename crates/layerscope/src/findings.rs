@@ -166,12 +166,16 @@ pub fn findings(post: &Run, pre: &Run) -> Vec<Finding> {
                 Some((format!("{d}: highest ({:.3}) in layer {at} of {}", profile[at], profile.len() - 1), is_inner(at, &profile)))
             },
         ),
-        finding("upper layers are more specific to context: self-similarity falls", (CONTEXT, "lower in upper layers of three models"), || {
-            let of = |run: &Asked<'_>| Some(ends(&run.profile("selected", "self_similarity", None)?));
-            let (of_e, of_d) = (of(&encoder)?, of(&decoder)?);
-            let text = format!("{e}: {:.2} to {:.2}; {d}: {:.2} to {:.2}", of_e.0, of_e.1, of_d.0, of_d.1);
-            Some((text, of_e.1 < of_e.0 && of_d.1 < of_d.0))
-        }),
+        finding(
+            "upper layers are more specific to context: self-similarity falls",
+            (CONTEXT, "lower in upper layers of three models"),
+            || {
+                let of = |run: &Asked<'_>| Some(ends(&run.profile("selected", "self_similarity", None)?));
+                let (of_e, of_d) = (of(&encoder)?, of(&decoder)?);
+                let text = format!("{e}: {:.2} to {:.2}; {d}: {:.2} to {:.2}", of_e.0, of_e.1, of_d.0, of_d.1);
+                Some((text, of_e.1 < of_e.0 && of_d.1 < of_d.0))
+            },
+        ),
     ]
 }
 

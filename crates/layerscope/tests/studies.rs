@@ -124,9 +124,7 @@ fn layer_norm() {
     check("layer-norm.md", "ablated", &markdown(&[&["block 3 of"], &HEADINGS[..]].concat(), &rows));
 
     let ladder = ["n0=1", "n0=3", "n0=10", "n0=30", "n0=100", "n0=300"];
-    let of = |table: &Table, measure, variant| {
-        value(table, &Wanted { layer: Some(3), point: "block", selection: "all", measure, variant })
-    };
+    let of = |table: &Table, measure, variant| value(table, &Wanted { layer: Some(3), point: "block", selection: "all", measure, variant });
     let rows: Vec<Vec<String>> = models
         .iter()
         .zip(&tables)

@@ -14,7 +14,10 @@ use crate::text::bytes;
 
 /// The folder of a model, fetched from the hub where it is not one; shows what arrives.
 pub(super) fn locate(model: &str, revision: Option<&str>) -> Result<Located> {
-    if revision.is_none() && !Path::new(model).exists() && let Some(pocket) = embedded::locate(model)? {
+    if revision.is_none()
+        && !Path::new(model).exists()
+        && let Some(pocket) = embedded::locate(model)?
+    {
         return Ok(pocket);
     }
     Ok(hub().locate(model, revision)?.into())

@@ -57,9 +57,9 @@ fn stored(folder: &Path, name: &str) -> Result<Table> {
         "norms" => run.norms.ok_or_else(absent),
         "final-norm" => final_norm_table(&run.layers)?.ok_or_else(absent),
         "identities" => Ok(StoredRun::open(folder)?.norm_tables()?.identities),
-        _ => {
-            Err(Error::Usage(format!("--table `{name}` is unknown; give layers, groups, components, spectra, tokens, norms, final-norm or identities")))
-        }
+        _ => Err(Error::Usage(format!(
+            "--table `{name}` is unknown; give layers, groups, components, spectra, tokens, norms, final-norm or identities"
+        ))),
     }
 }
 
