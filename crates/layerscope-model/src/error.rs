@@ -60,6 +60,14 @@ pub enum Error {
         /// What and what to do.
         problem: String,
     },
+    /// What the hub has is no checkpoint.
+    #[error("{model}: {problem}")]
+    Incomplete {
+        /// The model id.
+        model: String,
+        /// What it lacks.
+        problem: String,
+    },
     /// A batch the model cannot read.
     #[error("{0}")]
     Batch(String),
@@ -89,6 +97,11 @@ impl Error {
     /// A configuration that cannot be used.
     pub fn config(file: &Path, problem: impl Into<String>) -> Self {
         Error::Config { file: file.to_owned(), problem: problem.into() }
+    }
+
+    /// A revision of the hub that is no checkpoint.
+    pub fn incomplete(model: &str, problem: impl Into<String>) -> Self {
+        Error::Incomplete { model: model.to_owned(), problem: problem.into() }
     }
 
     /// A failed download or cache look-up.

@@ -135,6 +135,33 @@ impl Hub {
         }
     }
 
+    /// The branches and tags of a model; those that the cache knows where the hub cannot be reached.
+    pub fn revisions(&self, model: &str) -> Result<Vec<String>> {
+        names::id(model).map_err(|problem| Error::hub(model, problem))?;
+        let cached = Repository::new(&self.settings.cache, model).revisions();
+        if self.settings.offline {
+            return Ok(cached);
+        }
+        match self.client.refs(model) {
+            Ok(names) => Ok(names),
+            Err(Failure::Passing(_)) if !cached.is_empty() => Ok(cached),
+            Err(failure) => Err(self.unserved(model, "its list of revisions", failure)),
+        }
+    }
+
+    /// Whether the cache has all of a revision.
+    pub fn is_cached(&self, model: &str, revision: &str) -> bool {
+        names::id(model).is_ok()
+            && names::revision(revision).is_ok()
+            && matches!(self.cached(&Repository::new(&self.settings.cache, model), revision), Ok(Ok(_)))
+    }
+
+    /// Removes a revision from the cache; files that other revisions share stay.
+    pub fn evict(&self, model: &str, revision: &str) -> Result<()> {
+        names::id(model).and_then(|()| names::revision(revision)).map_err(|problem| Error::hub(model, problem))?;
+        Repository::new(&self.settings.cache, model).evict(revision)
+    }
+
     /// The snapshot of a revision if the cache has all of it, or what is missing.
     fn cached(&self, repository: &Repository, revision: &str) -> Result<std::result::Result<PathBuf, String>> {
         let Some(commit) = repository.commit(revision)? else { return Ok(Err(format!("no revision `{revision}`"))) };
@@ -151,13 +178,13 @@ impl Hub {
         let model = repository.id();
         let has = |file: &str| listing.files.contains(file);
         if !has(select::CONFIG) {
-            return Err(Error::hub(
+            return Err(Error::incomplete(
                 model,
                 format!("revision `{revision}` has no {}; it is not a Transformer's repository", select::CONFIG),
             ));
         }
         let Some(weights) = select::weights(has) else {
-            return Err(Error::hub(
+            return Err(Error::incomplete(
                 model,
                 format!("revision `{revision}` has no weights that can be read, which are {}", select::accepted()),
             ));
@@ -172,7 +199,10 @@ impl Hub {
                 fetch(index)?;
                 for shard in select::shards(&snapshot.join(index))? {
                     if !has(&shard) {
-                        return Err(Error::hub(model, format!("{index} names `{shard}`, which revision `{revision}` does not have")));
+                        return Err(Error::incomplete(
+                            model,
+                            format!("{index} names `{shard}`, which revision `{revision}` does not have"),
+                        ));
                     }
                     fetch(&shard)?;
                 }

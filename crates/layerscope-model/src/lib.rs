@@ -23,6 +23,7 @@
 //! # Ok::<(), layerscope_model::Error>(())
 //! ```
 
+mod ablation;
 mod attention;
 mod batch;
 mod block;
@@ -48,6 +49,7 @@ mod transformer;
 mod weights;
 mod workers;
 
+pub use ablation::Ablation;
 pub use batch::Batch;
 pub use embedding_matrix::EmbeddingMatrix;
 pub use error::{Error, Result};

@@ -27,6 +27,8 @@ pub struct Model {
     pub plan: TensorPlan,
     /// Whether the configuration says that input and output embedding are one matrix.
     pub ties_embeddings: bool,
+    /// How its norms were altered, if they were.
+    pub altered: Option<String>,
     /// Keys of `config.json` that nobody knows.
     pub unknown_keys: Vec<String>,
 }
@@ -45,7 +47,7 @@ impl Model {
         let unknown_keys = config.finish()?;
         let checkpoint = Checkpoint::open(folder)?;
         let plan = TensorPlan::new(&spec, family.names, &checkpoint)?;
-        Ok(Model { folder: folder.to_owned(), family, spec, checkpoint, plan, ties_embeddings, unknown_keys })
+        Ok(Model { folder: folder.to_owned(), family, spec, checkpoint, plan, ties_embeddings, altered: None, unknown_keys })
     }
 
     /// Reads the weights onto a backend.

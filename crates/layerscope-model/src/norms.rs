@@ -68,7 +68,8 @@ impl Model {
             let place = (slot, stored, part);
             self.plan.has(place).then(|| self.plan.load(&self.checkpoint, place)).transpose()
         };
-        let gamma = read(Part::Weight)?.map(|gamma| gamma.iter().map(|value| value + spec.gamma_offset).collect());
-        Ok(Some(NormParameters { slot, block, kind: spec.kind, gamma, beta: read(Part::Bias)? }))
+        let width = if slot == Slot::EmbeddingNorm { self.spec.embedding.norm_width(self.spec.width) } else { self.spec.width };
+        let (gamma, beta) = spec.parameters(width, read)?;
+        Ok(Some(NormParameters { slot, block, kind: spec.kind, gamma, beta }))
     }
 }

@@ -2,6 +2,8 @@
 
 use layerscope_compute::{Activation, NormKind, RotaryPairs};
 
+use crate::requirements::Part;
+
 /// A Transformer, from token ids to the last hidden state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSpec {
@@ -40,6 +42,12 @@ pub struct EmbeddingSpec {
 }
 
 impl EmbeddingSpec {
+    /// Width of what is normed: the model's where the projection comes first.
+    pub(crate) fn norm_width(&self, model: usize) -> usize {
+        let before_positions = self.projection.is_some_and(|projection| projection.before_positions);
+        if before_positions { model } else { self.width }
+    }
+
     /// Token vectors alone.
     pub fn tokens(width: usize) -> Self {
         EmbeddingSpec { width, scale: 1.0, positions: None, unnumbered: None, types: 0, norm: None, projection: None }
@@ -75,6 +83,8 @@ pub struct NormSpec {
     pub gamma: bool,
     /// Added to the stored gamma: 1 where checkpoints store the deviation from one.
     pub gamma_offset: f32,
+    /// Factor on gamma; 1 unless the model is altered.
+    pub gamma_scale: f32,
     /// Whether there is a beta.
     pub beta: bool,
 }
@@ -82,14 +92,25 @@ pub struct NormSpec {
 impl NormSpec {
     /// Layer normalization with gamma and beta.
     pub fn layer(epsilon: f32) -> Self {
-        NormSpec { kind: NormKind::Layer, epsilon, gamma: true, gamma_offset: 0.0, beta: true }
+        NormSpec { kind: NormKind::Layer, epsilon, gamma: true, gamma_offset: 0.0, gamma_scale: 1.0, beta: true }
     }
 
     /// RMS normalization with gamma.
     pub fn rms(epsilon: f32) -> Self {
-        NormSpec { kind: NormKind::Rms, epsilon, gamma: true, gamma_offset: 0.0, beta: false }
+        NormSpec { kind: NormKind::Rms, epsilon, gamma: true, gamma_offset: 0.0, gamma_scale: 1.0, beta: false }
+    }
+
+    /// Gamma and beta as they are applied, read part by part; None where they change nothing.
+    pub(crate) fn parameters<E>(&self, width: usize, read: impl Fn(Part) -> Result<Values, E>) -> Result<(Values, Values), E> {
+        let stored = if self.gamma { read(Part::Weight)? } else { None };
+        let gamma = stored.map(|gamma| gamma.iter().map(|value| (value + self.gamma_offset) * self.gamma_scale).collect());
+        let scaled = || (self.gamma_scale != 1.0).then(|| vec![self.gamma_scale; width]);
+        Ok((gamma.or_else(scaled), if self.beta { read(Part::Bias)? } else { None }))
     }
 }
+
+/// The numbers of a gamma or beta, where there is one.
+type Values = Option<Vec<f32>>;
 
 /// One block: see the diagram in `block.rs` for where each norm stands.
 #[derive(Clone, Debug, PartialEq)]

@@ -31,7 +31,7 @@ impl<B: Backend> Transformer<B> {
         let stored = loader.blocks(&spec)?;
         let mut rotaries: Vec<RotarySpec> = Vec::new();
         let mut blocks = Vec::with_capacity(spec.blocks.len());
-        for block in &spec.blocks {
+        for (block, weights) in spec.blocks.iter().zip(stored) {
             let rotary = block.attention.rotary.as_ref().map(|rotary| {
                 rotaries.iter().position(|known| known == rotary).unwrap_or_else(|| {
                     rotaries.push(rotary.clone());
@@ -39,7 +39,7 @@ impl<B: Backend> Transformer<B> {
                 })
             });
             let shape = loader.attention_shape(&block.attention)?;
-            blocks.push(Block { spec: block.clone(), weights: stored[&block.weights].clone(), shape, rotary });
+            blocks.push(Block { spec: block.clone(), weights, shape, rotary });
         }
         let embedding = loader.embedding(&spec)?;
         let final_norm = loader.final_norm(&spec)?;

@@ -1,7 +1,5 @@
 //! A checkpoint's tensors in the layout the forward pass wants: fused projections split, transposes undone, once.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use layerscope_compute::{AttentionShape, Backend};
@@ -48,8 +46,7 @@ pub(crate) struct Loader<'a, B: Backend> {
 
 impl<B: Backend> Loader<'_, B> {
     pub fn embedding(&self, spec: &ModelSpec) -> Result<EmbeddingWeights<B>> {
-        let before_positions = spec.embedding.projection.is_some_and(|projection| projection.before_positions);
-        let width = if before_positions { spec.width } else { spec.embedding.width };
+        let width = spec.embedding.norm_width(spec.width);
         Ok(EmbeddingWeights {
             tokens: self.backend.table(self.weight(Slot::TokenEmbedding, 0)?, spec.embedding.width),
             positions: self.table(Slot::PositionEmbedding, width)?,
@@ -66,13 +63,16 @@ impl<B: Backend> Loader<'_, B> {
         self.norm(Slot::FinalNorm, 0, spec.final_norm, spec.width)
     }
 
-    /// Every stored block once.
-    pub fn blocks(&self, spec: &ModelSpec) -> Result<BTreeMap<usize, Arc<BlockWeights<B>>>> {
-        let mut stored = BTreeMap::new();
-        for block in &spec.blocks {
-            if let Entry::Vacant(place) = stored.entry(block.weights) {
-                place.insert(Arc::new(self.block(block, spec.width)?));
-            }
+    /// The weights of every block; blocks that share weights and norms share them here too.
+    pub fn blocks(&self, spec: &ModelSpec) -> Result<Vec<Arc<BlockWeights<B>>>> {
+        let mut stored: Vec<Arc<BlockWeights<B>>> = Vec::with_capacity(spec.blocks.len());
+        for (i, block) in spec.blocks.iter().enumerate() {
+            let same = |known: &BlockSpec| known.weights == block.weights && known.norms == block.norms;
+            let weights = match spec.blocks[..i].iter().position(same) {
+                Some(known) => stored[known].clone(),
+                None => Arc::new(self.block(block, spec.width)?),
+            };
+            stored.push(weights);
         }
         Ok(stored)
     }
@@ -152,11 +152,8 @@ impl<B: Backend> Loader<'_, B> {
 
     fn norm(&self, slot: Slot, at: usize, spec: Option<NormSpec>, width: usize) -> Result<Option<B::Norm>> {
         let Some(spec) = spec else { return Ok(None) };
-        let mut gamma = self.optional(slot, at, Part::Weight)?;
-        if let Some(gamma) = &mut gamma {
-            gamma.iter_mut().for_each(|value| *value += spec.gamma_offset);
-        }
-        Ok(Some(self.backend.norm(spec.kind, spec.epsilon, width, gamma, self.bias(slot, at)?)))
+        let (gamma, beta) = spec.parameters(width, |part| self.optional(slot, at, part))?;
+        Ok(Some(self.backend.norm(spec.kind, spec.epsilon, width, gamma, beta)))
     }
 
     fn table(&self, slot: Slot, width: usize) -> Result<Option<B::Table>> {

@@ -364,7 +364,7 @@ fn olmo2() {
 fn gemma3() {
     let model = checkpoint("gemma-3-1b-pt");
     assert_eq!(shape(&model), (26, 1152, 4, 1, 256));
-    let norm = NormSpec { kind: NormKind::Rms, epsilon: 1e-6, gamma: true, gamma_offset: 1.0, beta: false };
+    let norm = NormSpec { kind: NormKind::Rms, epsilon: 1e-6, gamma: true, gamma_offset: 1.0, gamma_scale: 1.0, beta: false };
     let sandwich = BlockNorms {
         attention_in: Some(norm),
         attention_out: Some(norm),

@@ -616,3 +616,35 @@ fn the_environment_is_read_by_the_python_librarys_rules() {
     assert_eq!(settings(&[("HF_HOME", path), ("HF_TOKEN_PATH", &format!("{path}/other"))]).token.as_deref(), Some("hf_other"));
     assert_eq!(settings(&[("HF_HOME", path), ("HF_TOKEN", " hf_variable ")]).token.as_deref(), Some("hf_variable"));
 }
+
+#[test]
+fn revisions_are_listed_and_offline_those_of_the_cache() {
+    let (server, cache) = (server(), Scratch::new());
+    server.add("step8", STEP, "config.json", b"{}", false);
+    let hub = hub_at(cache.path(), &server);
+    assert_eq!(hub.revisions(ID).unwrap(), ["main", "step8", "a-tag"]);
+    assert!(offline(cache.path()).revisions(ID).unwrap().is_empty());
+    hub.fetch(ID, None).unwrap();
+    assert_eq!(offline(cache.path()).revisions(ID).unwrap(), ["main"]);
+    assert!(hub.revisions("org/other").unwrap_err().to_string().contains("list of revisions"));
+}
+
+#[test]
+fn evicting_a_revision_leaves_what_others_share() {
+    let (server, cache) = (server(), Scratch::new());
+    server.add("step8", STEP, "config.json", b"{\"model_type\": \"main\"}", false);
+    server.add("step8", STEP, "model.safetensors", b"other weights", true);
+    let hub = hub_at(cache.path(), &server);
+    let (main, step) = (hub.fetch(ID, None).unwrap(), hub.fetch(ID, Some("step8")).unwrap());
+    assert!(hub.is_cached(ID, "step8"));
+    hub.evict(ID, "step8").unwrap();
+    assert!(!hub.is_cached(ID, "step8") && hub.is_cached(ID, "main"));
+    let root = repository(cache.path());
+    assert!(!step.exists() && !root.join("refs/step8").exists());
+    assert!(!root.join("blobs").join(server.etag(STEP, "model.safetensors")).exists());
+    assert_eq!(fs::read(main.join("model.safetensors")).unwrap(), weights(), "the other revision is whole");
+    assert!(main.join("config.json").is_file(), "the shared blob stayed");
+    hub.evict(ID, "step8").unwrap();
+    hub.evict(ID, "main").unwrap();
+    assert!(names(&root.join("blobs")).is_empty() && names(&root.join("snapshots")).is_empty());
+}

@@ -213,7 +213,10 @@ impl ModelFacts {
     pub fn new(name: &str, revision: Option<String>, fingerprint: String, model: &Model) -> ModelFacts {
         let inspection = Inspection::new(model);
         ModelFacts {
-            name: model_name(name),
+            name: match &model.altered {
+                Some(altered) => format!("{} [{altered}]", model_name(name)),
+                None => model_name(name),
+            },
             revision,
             fingerprint,
             family: inspection.family.to_owned(),
@@ -226,7 +229,7 @@ impl ModelFacts {
             causal: model.spec.blocks[0].attention.causal,
             final_norm: model.spec.final_norm.is_some(),
             diagram: inspection.blocks.into_iter().next().unwrap_or_default(),
-            altered: None,
+            altered: model.altered.clone(),
         }
     }
 }

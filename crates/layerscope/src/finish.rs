@@ -223,12 +223,12 @@ pub fn write_weights(
     put_json(&store, &manifest)
 }
 
-fn put_json(store: &Store, manifest: &Value) -> Result<()> {
+pub(crate) fn put_json(store: &Store, manifest: &Value) -> Result<()> {
     let text = serde_json::to_vec_pretty(manifest).map_err(|error| Error::io(&store.path(MANIFEST), error.into()))?;
     store.put_atomic(MANIFEST, |out| out.write_all(&text))
 }
 
-fn put_table(store: &Store, name: &str, table: &Table) -> Result<()> {
+pub(crate) fn put_table(store: &Store, name: &str, table: &Table) -> Result<()> {
     let mut bytes = Vec::new();
     export::parquet::write(table, &mut bytes)?;
     store.put_atomic(name, |out| out.write_all(&bytes))

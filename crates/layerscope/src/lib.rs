@@ -1,11 +1,11 @@
 //! Layerscope: an instrument for looking inside Transformers. This crate is the program and the library behind it.
 //!
 //! ```
-//! use layerscope::{Inspection, demo};
+//! use layerscope::{Inspection, embedded};
 //!
-//! // The embedded model: a folder in memory is written to a temporary place and opened like any other.
-//! let folder = demo::unpack()?;
-//! let inspection = Inspection::of(folder.path())?;
+//! // An embedded model: it is written to a temporary folder and opened like any other.
+//! let folder = embedded::unpack("pocket-gpt")?.expect("one of the embedded models");
+//! let inspection = Inspection::of(&folder)?;
 //! assert_eq!(inspection.layers, inspection.blocks.len());
 //! println!("{inspection}");
 //! # Ok::<(), layerscope::Error>(())
@@ -17,9 +17,11 @@ pub mod cli;
 pub mod collect;
 pub mod demo;
 mod diagram;
+pub mod embedded;
 mod error;
 mod estimate;
 pub mod facts;
+pub mod findings;
 pub mod finish;
 mod inspect;
 pub mod items;
@@ -29,6 +31,7 @@ pub mod merge;
 pub mod plan;
 pub mod point_state;
 mod probe;
+pub mod revisions;
 pub mod run;
 pub mod settings;
 pub mod state;
@@ -37,6 +40,8 @@ pub mod summary;
 mod system;
 pub mod tables;
 mod text;
+pub mod track;
+pub mod trajectory;
 pub mod weights;
 mod work;
 

@@ -1,12 +1,12 @@
 //! Settings, validated once: from here on everything has its type and makes sense.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use layerscope_corpus::{Context, Filters, Grouping, OnError, Shard, Specials, Wrap};
 use layerscope_model::spec::ModelSpec;
-use layerscope_model::{Model, Point};
+use layerscope_model::{Ablation, Model, Point};
 use layerscope_stats::measure::{Family, needs};
 use layerscope_stats::sketch::SketchSet;
 
@@ -29,6 +29,15 @@ pub enum TokenChoice {
     List(Vec<String>),
     /// None.
     None,
+}
+
+/// What the checkpoints of one training have in common.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// The text as tokens.
+    pub spool: PathBuf,
+    /// The folder of the tokenizer; None: every checkpoint has its own.
+    pub tokenizer: Option<PathBuf>,
 }
 
 /// A measurement that can be carried out.
@@ -74,6 +83,10 @@ pub struct Plan {
     pub max_memory: Option<u64>,
     /// Time between checkpoints.
     pub checkpoint: Duration,
+    /// How the model's norms are altered.
+    pub ablations: Vec<Ablation>,
+    /// Text that several runs share; None: this run reads its own.
+    pub shared: Option<Shared>,
     /// Start again.
     pub overwrite: bool,
     /// Keep what is only needed to resume.
@@ -130,6 +143,8 @@ impl Plan {
             max_memory: settings.text("max-memory").map(parse_bytes).transpose()?,
             checkpoint: Duration::try_from_secs_f64(settings.required("checkpoint-seconds", "seconds, such as 60 or 0.5")?)
                 .map_err(|_| wrong("checkpoint-seconds", settings.text("checkpoint-seconds").unwrap_or_default(), "seconds"))?,
+            ablations: parse_ablations(settings.text("ablate"))?,
+            shared: None,
             overwrite: options.overwrite,
             keep_work: options.keep_work,
             settings,
@@ -149,6 +164,16 @@ impl Plan {
             return refuse("batch-tokens", "at least 1");
         }
         Ok(self)
+    }
+
+    /// The folder of the tokenizer: the model's own, unless several share one.
+    pub fn tokenizer_folder<'a>(&'a self, model: &'a Model) -> &'a Path {
+        self.shared.as_ref().and_then(|shared| shared.tokenizer.as_deref()).unwrap_or(&model.folder)
+    }
+
+    /// Alters the model as asked for.
+    pub fn alter(&self, model: &mut Model) -> Result<()> {
+        model.ablate(&self.ablations).map_err(|problem| Error::Usage(format!("--ablate {problem}")))
     }
 
     /// What the model makes of the corpus: how long a window may be, and on which side there is context.
@@ -222,6 +247,12 @@ fn parse_layers(text: &str) -> Result<Option<Vec<usize>>> {
     }
     let layers: Option<Vec<usize>> = text.split(',').map(|layer| layer.trim().parse().ok()).collect();
     layers.map(Some).ok_or_else(|| wrong("layers", text, "all, or a list such as 0,6,12"))
+}
+
+/// Alterations, in order.
+fn parse_ablations(text: Option<&str>) -> Result<Vec<Ablation>> {
+    let parts = text.into_iter().flat_map(|text| text.split(';'));
+    parts.map(|part| part.parse().map_err(|problem| Error::Usage(format!("--ablate {problem}")))).collect()
 }
 
 /// Bytes, with K, M, G or T (and iB, B) for powers of 1024.

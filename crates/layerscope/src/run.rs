@@ -68,7 +68,8 @@ pub enum Event<'a> {
 /// Carries out a plan: text, spool, model, sketches, tables. Returns the manifest.
 pub fn measure(mut plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut dyn FnMut(Event<'_>)) -> Result<Value> {
     tell_choices(&plan, show);
-    let model = Model::open(folder)?;
+    let mut model = Model::open(folder)?;
+    plan.alter(&mut model)?;
     plan.complete(&model.spec)?;
     plan.tokenizer = tokenizer_fingerprint(folder)?;
     let points = plan.points(&model)?;
@@ -125,7 +126,7 @@ fn fingerprint(plan: &Plan, model: &str, spool: &Spool) -> Fingerprint {
     fingerprint
 }
 
-fn settings_fingerprint(plan: &Plan, model: &str) -> Fingerprint {
+pub(crate) fn settings_fingerprint(plan: &Plan, model: &str) -> Fingerprint {
     let semantic = plan.settings.iter().filter(|(name, _)| !NOT_SEMANTIC.contains(name));
     let mut fingerprint: Fingerprint = semantic.map(|(name, setting)| (format!("--{name}"), json!(setting.value))).collect();
     fingerprint.insert("--window".to_owned(), plan.corpus.window.into());
@@ -168,8 +169,9 @@ fn open_spool(
     cancel: &CancelToken,
     show: &mut dyn FnMut(Event<'_>),
 ) -> Result<Spool> {
-    let (path, saved) = (work.path("spool"), work.saved_plan()?);
-    let tokenizer = || Tokenizer::load(&model.folder, plan.wrap);
+    let path = plan.shared.as_ref().map_or_else(|| work.path("spool"), |shared| shared.spool.clone());
+    let saved = work.saved_plan()?;
+    let tokenizer = || Tokenizer::load(plan.tokenizer_folder(model), plan.wrap);
     if let Some(saved) = &saved {
         let mut expected = settings_fingerprint(plan, model_hash);
         expected.insert("corpus".to_owned(), saved.fingerprint.get("corpus").cloned().unwrap_or_default());
@@ -203,6 +205,9 @@ fn open_spool(
         show(Event::Note("resuming: the corpus was touched but says the same".to_owned()));
         std::fs::rename(work.path("spool.again"), &path).map_err(|source| Error::io(&path, source))?;
         return Ok(again);
+    }
+    if plan.shared.is_some() {
+        return Ok(Spool::open(&path)?);
     }
     Ok(write_spool(&plan.corpus, &tokenizer()?, &path, &mut |progress| show(Event::Reading(*progress)), cancel.flag())?)
 }
@@ -313,7 +318,7 @@ impl Run<'_> {
         }
         let path = plan.out.join(".work/whole-corpus");
         let whole = layerscope_corpus::Settings { shard: Shard::default(), ..plan.corpus.clone() };
-        let tokenizer = Tokenizer::load(&model.folder, plan.wrap)?;
+        let tokenizer = Tokenizer::load(plan.tokenizer_folder(model), plan.wrap)?;
         let counted = write_spool(&whole, &tokenizer, &path, &mut |_| {}, cancel.flag())?;
         let chosen = chosen_groups(&plan.tokens, counted.groups(), frequency, seed)?;
         std::fs::remove_file(&path).map_err(|source| Error::io(&path, source))?;

@@ -121,6 +121,9 @@ pub struct Options {
     /// Leave the folder .work where it is at the end
     #[arg(long)]
     pub keep_work: bool,
+    /// Alter norms: final-norm, norm:identity, norm:gamma=1, norm:beta=0, norm:gamma*=S; with @ some layers (@0,2-4, @final). Repeatable
+    #[arg(long, value_name = "WHAT")]
+    pub ablate: Vec<String>,
     /// fail or skip bad documents and states that are not finite [fail]
     #[arg(long, value_name = "HOW")]
     pub on_error: Option<String>,
@@ -194,6 +197,7 @@ const DEFAULTS: &[(&str, Option<&str>)] = &[
     ("shard", None),
     ("checkpoint-seconds", Some("60")),
     ("on-error", Some("fail")),
+    ("ablate", None),
 ];
 
 /// The conventions of a paper.
@@ -295,6 +299,7 @@ fn given(options: &Options) -> Vec<(&'static str, Option<String>)> {
     let Options { text_column, clean, chunk_chars, sample, seed, max_words, lowercase, dedup, limit, window, stride, .. } = options;
     let Options { wrap, specials, group, frequency, tokens, token_states, sample_states, layers, measures, massive, confidence, .. } =
         options;
+    let ablate = &(!options.ablate.is_empty()).then(|| options.ablate.join("; "));
     let Options { device, dtype, batch_tokens, threads, max_memory, shard, checkpoint_seconds, on_error, .. } = options;
     [
         ("text-column", text_column),
@@ -327,6 +332,7 @@ fn given(options: &Options) -> Vec<(&'static str, Option<String>)> {
         ("shard", shard),
         ("checkpoint-seconds", checkpoint_seconds),
         ("on-error", on_error),
+        ("ablate", ablate),
     ]
     .map(|(name, value)| (name, value.clone()))
     .into()

@@ -70,7 +70,7 @@ pub fn summary_table(layers: &Table) -> String {
 }
 
 /// A number in at most nine characters.
-fn short_real(number: f64) -> String {
+pub(crate) fn short_real(number: f64) -> String {
     let size = number.abs();
     match number {
         _ if size >= 1e6 || (size < 1e-4 && size > 0.0) => format!("{number:.2e}"),

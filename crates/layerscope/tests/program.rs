@@ -2,39 +2,9 @@
 
 mod support;
 
-use layerscope::{Inspection, demo};
-use layerscope_model::Point;
+use layerscope::Inspection;
 use layerscope_model::families::FAMILIES;
 use support::{layerscope, root};
-
-#[test]
-fn the_demo_shows_the_reference_librarys_norms() {
-    let shown = demo::run(1).expect("a demo");
-    let golden = std::fs::read(root().join("fixtures/bert/base/golden.safetensors")).expect("golden states");
-    let header_end = 8 + u64::from_le_bytes(golden[..8].try_into().expect("eight bytes")) as usize;
-    let header: serde_json::Value = serde_json::from_slice(&golden[8..header_end]).expect("a header");
-    let rows = |name: String| -> Option<Vec<f32>> {
-        let offsets = &header.get(&name)?["data_offsets"];
-        let at = |i: usize| header_end + offsets[i].as_u64().expect("an offset") as usize;
-        Some(golden[at(0)..at(1)].as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
-    };
-    assert_eq!(shown.mean_norms.len(), 4);
-    for (at, norm) in shown.mean_norms {
-        let name = match at {
-            Point::Embedding => "embedding".to_owned(),
-            Point::Block(block) => format!("block.{block}"),
-            Point::FinalNorm => unreachable!("a post-norm model"),
-        };
-        let states: Vec<f32> = (0..).map_while(|sequence| rows(format!("{name}.{sequence}"))).flatten().collect();
-        let norms: Vec<f64> = states.chunks(32).map(|row| row.iter().map(|&x| (x as f64).powi(2)).sum::<f64>().sqrt()).collect();
-        assert_eq!(norms.len(), shown.counts.1);
-        let expected = norms.iter().sum::<f64>() / norms.len() as f64;
-        assert!((norm - expected).abs() < 1e-5 * expected, "{at}: {norm}, not {expected}");
-    }
-    let printed = layerscope(&["demo", "--threads", "1"]);
-    assert_eq!(printed.status, 0, "{}", printed.stderr);
-    assert!(printed.stdout.contains("block 3") && printed.stdout.contains("on 1 threads"), "{}", printed.stdout);
-}
 
 #[test]
 fn inspect_tells_the_facts() {

@@ -42,6 +42,34 @@ impl Repository {
         }
     }
 
+    /// The revisions that the cache knows.
+    pub(super) fn revisions(&self) -> Vec<String> {
+        let names = fs::read_dir(self.root.join("refs")).into_iter().flatten().flatten().filter(|entry| entry.path().is_file());
+        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    /// Removes a revision, its snapshot, and those of its blobs that no other snapshot links to.
+    pub(super) fn evict(&self, revision: &str) -> Result<()> {
+        let Some(commit) = self.commit(revision)? else { return Ok(()) };
+        let snapshot = self.snapshot(&commit);
+        let reference = self.root.join("refs").join(revision);
+        let others = self.revisions().into_iter().filter(|other| other != revision);
+        let is_shared = others.into_iter().any(|other| self.commit(&other).is_ok_and(|known| known.as_deref() == Some(commit.as_str())));
+        let blobs = if is_shared { Vec::new() } else { linked_blobs(&snapshot) };
+        remove(fs::remove_file(&reference), &reference)?;
+        if is_shared {
+            return Ok(());
+        }
+        remove(fs::remove_dir_all(&snapshot), &snapshot)?;
+        let snapshots = fs::read_dir(self.root.join("snapshots")).into_iter().flatten().flatten();
+        let needed: Vec<PathBuf> = snapshots.flat_map(|other| linked_blobs(&other.path())).collect();
+        let own = self.root.join("blobs").canonicalize().unwrap_or_default();
+        for blob in blobs.iter().filter(|blob| blob.parent() == Some(own.as_path()) && !needed.contains(blob)) {
+            remove(fs::remove_file(blob), blob)?;
+        }
+        Ok(())
+    }
+
     /// Points a checked revision to a commit.
     pub(super) fn set_commit(&self, revision: &str, commit: &str) -> Result<()> {
         if self.commit(revision).is_ok_and(|known| known.as_deref() == Some(commit)) {
@@ -132,6 +160,20 @@ impl Repository {
     /// Where a blob lies until it is whole: known to all who may resume it, or our own.
     pub(super) fn part(&self, etag: &str, resumable: bool) -> PathBuf {
         if resumable { self.blob(&format!("{etag}.incomplete")) } else { unique(&self.blob(etag), "incomplete") }
+    }
+}
+
+/// Where the links of a snapshot lead.
+fn linked_blobs(snapshot: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(snapshot).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.path().canonicalize().ok()).filter(|target| !target.starts_with(snapshot)).collect()
+}
+
+/// What is gone already need not be removed.
+fn remove(outcome: std::io::Result<()>, path: &Path) -> Result<()> {
+    match outcome {
+        Err(error) if !absent(&error) => Err(Error::io(path, error)),
+        _ => Ok(()),
     }
 }
 

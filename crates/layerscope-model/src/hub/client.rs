@@ -108,6 +108,25 @@ impl Client {
         Ok(Listing { commit: answer.sha, files: answer.siblings.into_iter().map(|sibling| sibling.rfilename).collect() })
     }
 
+    /// The branches and tags of a checked id.
+    pub(super) fn refs(&self, id: &str) -> Result<Vec<String>, Failure> {
+        #[derive(Deserialize)]
+        struct Answer {
+            #[serde(default)]
+            branches: Vec<Reference>,
+            #[serde(default)]
+            tags: Vec<Reference>,
+        }
+        #[derive(Deserialize)]
+        struct Reference {
+            name: String,
+        }
+        let url = format!("{}/api/models/{id}/refs", self.endpoint);
+        let body = self.persist(|| Ok(self.get(&url, 0)?.body_mut().with_config().limit(MAX_LISTING_BYTES).read_to_vec()?))?;
+        let answer: Answer = serde_json::from_slice(&body).map_err(|error| Failure::Unusable(format!("not a hub's answer: {error}")))?;
+        Ok(answer.branches.into_iter().chain(answer.tags).map(|reference| reference.name).collect())
+    }
+
     /// The size and the blob of a file, whose name was checked.
     pub(super) fn describe(&self, id: &str, commit: &str, file: &str) -> Result<Remote, Failure> {
         let url = format!("{}/{id}/resolve/{commit}/{}", self.endpoint, names::escape(file));

@@ -170,6 +170,12 @@ impl Shared {
         if let Some(former) = state.former.as_ref().filter(|former| seen.path.contains(&format!("/{former}/"))) {
             return Reply::status(307).header("Location", &seen.path.replacen(former.as_str(), &state.id, 1));
         }
+        if seen.path == format!("/api/models/{}/refs", state.id) {
+            let names = state.revisions.iter().filter(|(name, commit)| name != commit);
+            let branches: Vec<_> = names.map(|(name, commit)| serde_json::json!({ "name": name, "targetCommit": commit })).collect();
+            let answer = serde_json::json!({ "branches": branches, "converts": [], "tags": [{ "name": "a-tag" }] });
+            return Reply::body(answer.to_string().into_bytes());
+        }
         let (listing, resolve) = (format!("/api/models/{}/revision/", state.id), format!("/{}/resolve/", state.id));
         if let Some(revision) = seen.path.strip_prefix(&listing) {
             let Some(commit) = state.revisions.get(&revision.replace("%2F", "/")) else {

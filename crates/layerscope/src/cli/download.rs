@@ -1,23 +1,46 @@
 //! The bar of a download, drawn on standard error where that is a terminal.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use layerscope_model::hub::{Hub, Progress};
 
+use crate::embedded::{self, Located};
 use crate::error::Result;
+use crate::revisions::Source;
 use crate::text::bytes;
 
 /// The folder of a model, fetched from the hub where it is not one; shows what arrives.
-pub(super) fn locate(model: &str, revision: Option<&str>) -> Result<PathBuf> {
-    let mut hub = Hub::from_env();
-    if std::io::stderr().is_terminal() {
-        let bar = Mutex::new(Bar::default());
-        hub = hub.on_progress(move |progress| bar.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).show(&progress));
+pub(super) fn locate(model: &str, revision: Option<&str>) -> Result<Located> {
+    if revision.is_none()
+        && !Path::new(model).exists()
+        && let Some(pocket) = embedded::locate(model)?
+    {
+        return Ok(pocket);
     }
-    Ok(hub.locate(model, revision)?)
+    Ok(hub().locate(model, revision)?.into())
+}
+
+/// Where the checkpoints of a model are: its folder, or the hub.
+pub(super) fn checkpoints(model: &str) -> Result<Source> {
+    let pocket = if Path::new(model).exists() { None } else { embedded::locate(model)? };
+    match (pocket, Path::new(model).is_dir()) {
+        (Some(folder), _) => Ok(Source::Folder(folder.to_path_buf())),
+        (None, true) => Ok(Source::Folder(model.into())),
+        (None, false) => Ok(Source::hub(hub(), model)),
+    }
+}
+
+/// The hub of the environment; shows what arrives.
+fn hub() -> Hub {
+    let hub = Hub::from_env();
+    if !std::io::stderr().is_terminal() {
+        return hub;
+    }
+    let bar = Mutex::new(Bar::default());
+    hub.on_progress(move |progress| bar.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).show(&progress))
 }
 
 /// One line per file, rewritten a few times a second.

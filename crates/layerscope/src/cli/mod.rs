@@ -1,5 +1,6 @@
 //! The command line: one file a command, each a few lines over the library.
 
+mod demo;
 mod download;
 mod figures;
 mod inspect;
@@ -11,6 +12,7 @@ mod panics;
 mod progress;
 mod report;
 mod show;
+mod track;
 mod weights;
 
 use std::io::Write;
@@ -20,7 +22,6 @@ use clap::{Parser, Subcommand};
 use layerscope_report::Table;
 use layerscope_report::export::{self, Format};
 
-use crate::demo;
 use crate::error::{Error, Result};
 
 /// An instrument for looking inside Transformers.
@@ -36,14 +37,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show what Layerscope does on the embedded model; needs nothing else
-    Demo {
-        /// Worker threads; all processors by default
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-        threads: Option<u16>,
-    },
+    /// Measure the embedded models and show what papers found in them; needs nothing else
+    Demo(demo::Arguments),
     /// Measure a corpus through a model: norm and variance of every token at every layer
     Measure(Box<measure::Arguments>),
+    /// Measure a corpus through the checkpoints of a training, into one table over all steps
+    Track(Box<track::Arguments>),
     /// Join the shards of a measurement into one run
     Merge(merge::Arguments),
     /// Every figure of the papers that the runs can support, as SVG, PDF, PNG and CSV
@@ -71,8 +70,9 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let (command, verbose) = (arguments.command, arguments.verbose);
     let outcome = panics::caught(|| match command {
-        Command::Demo { threads } => demo::run(thread_count(threads)).and_then(|demo| print(&demo.to_string())),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
+        Command::Track(arguments) => track::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),

@@ -11,13 +11,14 @@ use crate::finish::StoredRun;
 use crate::plan::parse_frequency;
 use crate::summary::summary_table;
 use crate::text::grouped;
+use crate::trajectory::{final_norm_summary, final_norm_table, trajectory_summary};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// The folder of a finished run
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// layers, groups, components, spectra, tokens, norms or identities; an overview without it
+    /// layers, groups, components, spectra, tokens, norms, final-norm (before, after, difference) or identities; an overview without it
     #[arg(long, value_name = "T")]
     table: Option<String>,
     /// md, csv, json, jsonl or latex
@@ -54,10 +55,11 @@ fn stored(folder: &Path, name: &str) -> Result<Table> {
         "spectra" => run.spectra.ok_or_else(absent),
         "tokens" => run.tokens.ok_or_else(absent),
         "norms" => run.norms.ok_or_else(absent),
+        "final-norm" => final_norm_table(&run.layers)?.ok_or_else(absent),
         "identities" => Ok(StoredRun::open(folder)?.norm_tables()?.identities),
-        _ => {
-            Err(Error::Usage(format!("--table `{name}` is unknown; give layers, groups, components, spectra, tokens, norms or identities")))
-        }
+        _ => Err(Error::Usage(format!(
+            "--table `{name}` is unknown; give layers, groups, components, spectra, tokens, norms, final-norm or identities"
+        ))),
     }
 }
 
@@ -119,6 +121,12 @@ pub(super) fn overview(folder: &Path) -> Result<String> {
     let warnings = run.manifest["warnings"].as_array().into_iter().flatten().filter_map(|warning| warning.as_str());
     lines.extend(warnings.map(|warning| format!("warning: {warning}")));
     lines.push(String::new());
-    lines.push(summary_table(&run.layers));
+    match run.manifest["trajectory"].is_array() {
+        true => lines.push(trajectory_summary(&run.layers)),
+        false => lines.push(summary_table(&run.layers)),
+    }
+    if let Some(norm) = final_norm_summary(&run.layers)? {
+        lines.extend([String::new(), norm]);
+    }
     Ok(lines.join("\n"))
 }

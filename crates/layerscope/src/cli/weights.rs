@@ -5,11 +5,15 @@ use std::path::PathBuf;
 use layerscope_model::Model;
 use layerscope_report::Table;
 use layerscope_report::export::{self, Format};
+use serde_json::json;
 
 use super::{download, print, write_table};
-use crate::error::Result;
-use crate::finish::write_weights;
-use crate::weights::{embedding_measures, embeddings_table, norm_facts, norms_table};
+use crate::error::{Error, Result};
+use crate::facts::{ModelFacts, model_fingerprint, model_name};
+use crate::finish::{put_json, put_table, write_weights};
+use crate::store::Store;
+use crate::track::{Reference, stacked};
+use crate::weights::{MatrixMeasures, embedding_measures, embeddings_table, norm_facts, norms_table};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -19,6 +23,9 @@ pub(super) struct Arguments {
     /// Branch, tag or commit of a hub model
     #[arg(long, value_name = "R")]
     revision: Option<String>,
+    /// Checkpoints, as names and globs separated by commas: one table over all steps
+    #[arg(long, value_name = "G", conflicts_with = "revision")]
+    revisions: Option<String>,
     /// Also write layers.parquet, norms.parquet, spectra.parquet and manifest.json there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -29,30 +36,94 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let format: Format = arguments.format.parse()?;
-    let folder = download::locate(&arguments.model, arguments.revision.as_deref())?;
-    let model = Model::open(&folder)?;
-    let matrices = embedding_measures(&model)?;
-    let name = crate::facts::model_name(&arguments.model);
-    let embeddings = embeddings_table(&name, &[(arguments.revision.clone(), None, matrices.clone())])?;
-    let norms = norms_table(&norm_facts(&model)?)?;
-    if let Some(out) = &arguments.out {
-        write_weights(out, &model, &name, arguments.revision.clone(), &matrices, &embeddings, &norms)?;
-    }
+    let Weights { sources, embeddings, norms, hidden } = match &arguments.revisions {
+        Some(revisions) => of_training(arguments, revisions)?,
+        None => of_one(arguments)?,
+    };
     let of = |table: &Table| -> Result<String> {
         let mut bytes = Vec::new();
         export::write(table, format, &mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     match format {
-        Format::Markdown => {
-            let sources: Vec<String> = matrices.iter().map(|matrix| format!("{}: {}", matrix.point, matrix.source)).collect();
-            print(&format!(
-                "{}\n\n{}\n{}",
-                sources.join("\n"),
-                of(&embeddings.without(&["model", "revision", "layer", "step", "se"]))?,
-                of(&norms)?
-            ))
-        }
+        Format::Markdown => print(&format!("{}\n\n{}\n{}", sources.join("\n"), of(&embeddings.without(hidden))?, of(&norms)?)),
         _ => write_table(&embeddings, format).and_then(|()| write_table(&norms, format)),
     }
+}
+
+/// What is printed.
+struct Weights {
+    /// Where the matrices come from, and what could not be read.
+    sources: Vec<String>,
+    embeddings: Table,
+    norms: Table,
+    /// Columns that say nothing.
+    hidden: &'static [&'static str],
+}
+
+fn sources(matrices: &[MatrixMeasures]) -> Vec<String> {
+    matrices.iter().map(|matrix| format!("{}: {}", matrix.point, matrix.source)).collect()
+}
+
+/// Of one checkpoint.
+fn of_one(arguments: &Arguments) -> Result<Weights> {
+    let folder = download::locate(&arguments.model, arguments.revision.as_deref())?;
+    let model = Model::open(&folder)?;
+    let matrices = embedding_measures(&model)?;
+    let name = model_name(&arguments.model);
+    let embeddings = embeddings_table(&name, &[(arguments.revision.clone(), None, matrices.clone())])?;
+    let norms = norms_table(&norm_facts(&model)?)?;
+    if let Some(out) = &arguments.out {
+        write_weights(out, &model, &name, arguments.revision.clone(), &matrices, &embeddings, &norms)?;
+    }
+    Ok(Weights { sources: sources(&matrices), embeddings, norms, hidden: &["model", "revision", "layer", "step", "se"] })
+}
+
+/// Of all checkpoints of a training; those that cannot be used are said and left out.
+fn of_training(arguments: &Arguments, revisions: &str) -> Result<Weights> {
+    let source = download::checkpoints(&arguments.model)?;
+    let (name, mut reference) = (model_name(&arguments.model), Reference::default());
+    let (mut entries, mut norms, mut said, mut last) = (Vec::new(), Vec::new(), Vec::new(), None);
+    let revisions = source.select(revisions)?;
+    let mut trajectory = Vec::with_capacity(revisions.len());
+    for revision in &revisions {
+        let entry = |status: &str, reason: Option<&str>| json!({ "revision": revision.name, "step": revision.step, "status": status, "reason": reason });
+        let opened = source.locate(revision)?.map(|folder| Model::open(&folder));
+        let model = match opened {
+            Some(Ok(model)) => model,
+            problem => {
+                let (status, reason) = problem
+                    .and_then(|opened| opened.err())
+                    .map_or(("missing", "it does not exist".to_owned()), |error| ("broken", error.to_string()));
+                said.push(format!("warning: {} is {status} and left out: {reason}", revision.name));
+                trajectory.push(entry(status, Some(&reason)));
+                continue;
+            }
+        };
+        reference.compare(&revision.name, &ModelFacts::new(&arguments.model, None, String::new(), &model))?;
+        let matrices = embedding_measures(&model)?;
+        norms.push((revision, norms_table(&norm_facts(&model)?)?));
+        last = Some((sources(&matrices), model));
+        entries.push((Some(revision.name.clone()), revision.step, matrices));
+        trajectory.push(entry("measured", None));
+    }
+    let Some((mut sources, model)) = last else {
+        return Err(Error::Refused(format!("none of the {} checkpoints could be read; {}", revisions.len(), said.join("; "))));
+    };
+    sources.extend(said);
+    let (embeddings, norms) = (embeddings_table(&name, &entries)?, stacked(&norms)?);
+    if let Some(out) = &arguments.out {
+        let store = Store::create(out)?;
+        put_table(&store, "layers.parquet", &embeddings)?;
+        put_table(&store, "norms.parquet", &norms)?;
+        let facts = ModelFacts::new(&arguments.model, None, model_fingerprint(&model)?, &model);
+        let command: Vec<String> = std::env::args().collect();
+        put_json(
+            &store,
+            &json!({
+                "format": 1, "program": env!("CARGO_PKG_VERSION"), "command": command, "model": facts, "weights_only": true, "trajectory": trajectory,
+            }),
+        )?;
+    }
+    Ok(Weights { sources, embeddings, norms, hidden: &["model", "step", "layer", "se"] })
 }

@@ -1,0 +1,181 @@
+//! What a lone executable shows, and that it is computed.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use layerscope::findings::findings;
+use layerscope_report::{Cell, Column, Run, Table};
+use support::{layerscope, layerscope_with, root};
+
+fn assets() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("assets")
+}
+
+fn gunzip(path: &Path) -> String {
+    let output = Command::new("gzip").arg("-dc").arg(path).output().expect("gzip");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn the_embedded_files_are_the_pocket_models() {
+    for model in ["pocket-bert", "pocket-gpt"] {
+        for file in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
+            let embedded = assets().join(model).join(file);
+            assert!(embedded.symlink_metadata().expect("there").is_file(), "a package needs files, not links: {}", embedded.display());
+            let read = |path: &Path| std::fs::read(path).expect("readable");
+            assert_eq!(read(&embedded), read(&root().join("pocket").join(model).join(file)), "{model}/{file}");
+        }
+    }
+    let whole = gunzip(&root().join("pocket/corpus/sample.txt.gz"));
+    let slice: Vec<&str> = whole.lines().step_by(5).collect();
+    assert_eq!(gunzip(&assets().join("novels.txt.gz")).lines().collect::<Vec<_>>(), slice, "every fifth sentence");
+}
+
+/// A program alone in an empty folder: no checkout around it.
+fn alone(folder: &Path, arguments: &[&str]) -> std::process::Output {
+    let program = folder.join("layerscope");
+    std::fs::copy(env!("CARGO_BIN_EXE_layerscope"), &program).expect("a copy");
+    Command::new(&program)
+        .args(arguments)
+        .current_dir(folder)
+        .env("HF_HUB_OFFLINE", "1")
+        .env_remove("LAYERSCOPE_HOME")
+        .output()
+        .expect("it runs")
+}
+
+#[test]
+fn the_demo_computes_what_it_says() {
+    let folder = std::env::temp_dir().join(format!("layerscope-alone-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let output = alone(&folder, &["demo", "--quiet"]);
+    let (shown, errors) = (String::from_utf8(output.stdout).expect("UTF-8"), String::from_utf8_lossy(&output.stderr).into_owned());
+    assert!(output.status.success(), "{errors}");
+    let open = |name: &str| Run::open(&folder.join("layerscope-demo").join(name)).expect("a run");
+    let (encoder, decoder) = (open("pocket-bert"), open("pocket-gpt"));
+    assert_eq!(encoder.manifest["corpus"]["documents"], 4000);
+
+    // Every statement's numbers are in the tables, and the verdicts follow from them.
+    let value = |run: &Run, layer: i64, point: &str, selection: &str, measure: &str, variant: Option<&str>| -> f64 {
+        let cell = |name: &str, row: usize| run.layers.column(name).expect("a column").cell(row);
+        let wanted = |row: &usize| {
+            cell("layer", *row) == Cell::Integer(layer)
+                && cell("point", *row) == Cell::Text(point)
+                && cell("selection", *row) == Cell::Text(selection)
+                && cell("measure", *row) == Cell::Text(measure)
+                && cell("variant", *row) == variant.map_or(Cell::Null, Cell::Text)
+        };
+        match (0..run.layers.rows()).find(wanted).map(|row| cell("value", row)) {
+            Some(Cell::Real(value)) => value,
+            other => panic!("{measure}: {other:?}"),
+        }
+    };
+    let block = |run: &Run, layer: i64, selection: &str, measure: &str, variant: Option<&str>| {
+        value(run, layer, if layer == 0 { "embedding" } else { "block" }, selection, measure, variant)
+    };
+    let (slope, fit) = (block(&encoder, 3, "selected", "slope_v_on_m", None), block(&encoder, 3, "selected", "r2_v_on_m", None));
+    assert!(shown.contains(&format!("pocket-bert: slope {slope:.2}, R^2 {fit:.3}")), "{shown}");
+    assert!((slope + 1.0).abs() < 0.1 && fit > 0.9, "the trained encoder shows the trade-off: {slope}, {fit}");
+    let (weak, loose) = (block(&decoder, 3, "selected", "slope_v_on_m", None), block(&decoder, 3, "selected", "r2_v_on_m", None));
+    assert!(shown.contains(&format!("pocket-gpt: slope {weak:.2}, R^2 {loose:.2}; pocket-bert: {slope:.2}, {fit:.2}")), "{shown}");
+    let (before, after) =
+        (block(&decoder, 6, "selected", "slope_v_on_m", None), value(&decoder, 6, "final_norm", "selected", "slope_v_on_m", None));
+    assert!(shown.contains(&format!("pocket-gpt: {before:.2} before, {after:.2} after")), "{shown}");
+    let lowest = |run: &Run| {
+        (0..7).map(|layer| (block(run, layer, "selected", "cv_q", None), layer)).min_by(|a, b| a.0.total_cmp(&b.0)).expect("layers")
+    };
+    let ((e, at_e), (d, at_d)) = (lowest(&encoder), lowest(&decoder));
+    assert!(shown.contains(&format!("pocket-bert: {e:.4} in layer {at_e}; pocket-gpt: {d:.4} in layer {at_d}")), "{shown}");
+    let off = (0..7)
+        .map(|layer| (block(&encoder, layer, "all", "q", None) / block(&encoder, layer, "all", "predicted_q", None) - 1.0).abs())
+        .fold(0.0, f64::max);
+    assert!(shown.contains(&format!("off by at most {:.1} %", 100.0 * off)), "{shown}");
+    for (selection, measure) in [("all", "m_over_q"), ("all", "v_within_over_v"), ("selected", "self_similarity")] {
+        let ends = |run: &Run| (block(run, 0, selection, measure, None), block(run, 6, selection, measure, None));
+        let ((a, b), (c, d)) = (ends(&encoder), ends(&decoder));
+        assert!(shown.contains(&format!("pocket-bert: {a:.2} to {b:.2}; pocket-gpt: {c:.2} to {d:.2}")), "{measure}: {shown}");
+    }
+    let (m, v) =
+        (block(&encoder, 3, "selected", "slope_log_m_on_log_n", None), block(&encoder, 3, "selected", "slope_log_v_on_log_n", None));
+    assert!(shown.contains(&format!("log M {m:+.3}, log V {v:+.3}")), "{shown}");
+    let (peak, at) = (0..7)
+        .map(|layer| (block(&decoder, layer, "all", "anisotropy_svd", Some("corpus")), layer))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .expect("layers");
+    assert!(shown.contains(&format!("highest ({peak:.3}) in layer {at} of 6")), "{shown}");
+
+    let all = findings(&encoder, &decoder);
+    assert!(all.len() == 10 && all.iter().all(|finding| finding.agrees.is_some()));
+    let agreeing = all.iter().filter(|finding| finding.agrees == Some(true)).count();
+    assert!(shown.contains(&format!("{agreeing} of 10 statements hold")), "{shown}");
+    println!("{shown}");
+    std::fs::remove_dir_all(folder).expect("removable");
+}
+
+/// A run that says the opposite of the papers where it says anything.
+fn made_up(values: &[(&str, &str, [f64; 3])]) -> Run {
+    let rows: Vec<(&str, &str, i64, f64)> = values
+        .iter()
+        .flat_map(|(selection, measure, values)| (0..3).map(move |layer| (*selection, *measure, layer as i64, values[layer])))
+        .collect();
+    let text = |of: &dyn Fn(usize) -> String| Column::Text((0..rows.len()).map(|row| Some(of(row))).collect());
+    let layers = Table::new([
+        ("layer", Column::Integer(rows.iter().map(|row| Some(row.2)).collect())),
+        ("point", text(&|row| if rows[row].2 == 0 { "embedding" } else { "block" }.to_owned())),
+        ("selection", text(&|row| rows[row].0.to_owned())),
+        ("measure", text(&|row| rows[row].1.to_owned())),
+        ("variant", Column::Text(vec![None; rows.len()])),
+        ("value", Column::Real(rows.iter().map(|row| Some(row.3)).collect())),
+    ])
+    .expect("a table");
+    let none = || None;
+    Run {
+        folder: Default::default(),
+        manifest: serde_json::json!({}),
+        layers,
+        groups: none(),
+        components: none(),
+        spectra: none(),
+        tokens: none(),
+        norms: none(),
+    }
+}
+
+#[test]
+fn a_model_that_differs_is_said_to_differ() {
+    let flat = made_up(&[
+        ("selected", "slope_v_on_m", [-0.5, -0.3, -0.1]),
+        ("selected", "r2_v_on_m", [0.9, 0.2, 0.1]),
+        ("selected", "cv_q", [0.1, 0.2, 0.3]),
+        ("all", "m_over_q", [0.9, 0.5, 0.1]),
+    ]);
+    let all = findings(&flat, &flat);
+    let verdict = |start: &str| all.iter().find(|finding| finding.statement.starts_with(start)).expect("asked").agrees;
+    assert_eq!(verdict("in the middle layers"), Some(false));
+    assert_eq!(verdict("without a norm"), Some(false));
+    assert_eq!(verdict("Q varies least"), Some(false));
+    assert_eq!(verdict("states move away"), Some(false));
+    assert_eq!(verdict("a norm brings it back"), None, "it has no final norm");
+    assert_eq!(verdict("upper layers"), None, "it was not measured");
+}
+
+#[test]
+fn pocket_models_are_found_by_name() {
+    let shown = layerscope(&["inspect", "--model", "pocket-llama", "--no-probe"]);
+    assert_eq!(shown.status, 0, "{}", shown.stderr);
+    for home in [root().join("pocket"), root()] {
+        let shown =
+            layerscope_with(&["inspect", "--model", "pocket-pythia", "--no-probe"], &[("LAYERSCOPE_HOME", home.to_str().expect("UTF-8"))]);
+        assert_eq!(shown.status, 0, "{}", shown.stderr);
+    }
+    let folder = std::env::temp_dir().join(format!("layerscope-named-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let embedded = alone(&folder, &["inspect", "--model", "pocket-gpt", "--no-probe"]);
+    assert!(embedded.status.success(), "{}", String::from_utf8_lossy(&embedded.stderr));
+    let absent = alone(&folder, &["inspect", "--model", "pocket-pythia", "--no-probe"]);
+    assert_eq!(absent.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&absent.stderr).contains("LAYERSCOPE_HOME"));
+    std::fs::remove_dir_all(folder).expect("removable");
+}
