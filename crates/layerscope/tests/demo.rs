@@ -37,7 +37,7 @@ fn the_embedded_files_are_the_pocket_models() {
 fn alone(folder: &Path, arguments: &[&str]) -> std::process::Output {
     let program = folder.join("layerscope");
     // Linked, not copied: a copy just written may still be held open by a process that another test starts.
-    if std::fs::hard_link(env!("CARGO_BIN_EXE_layerscope"), &program).is_err() {
+    if !program.exists() && std::fs::hard_link(env!("CARGO_BIN_EXE_layerscope"), &program).is_err() {
         std::fs::copy(env!("CARGO_BIN_EXE_layerscope"), &program).expect("a copy");
     }
     Command::new(&program)
