@@ -18,6 +18,7 @@ test: lint $(MINILM)/config.json ## Every test that needs only a Rust toolchain 
 
 test-all: test $(VENV)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples
+	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release -p layerscope --test lenses -- --ignored
 	$(REFERENCE) tools/parity.py $(WORK)/minilm
 	$(REFERENCE) tools/parity.py $(WORK)/gpt2
 	$(REFERENCE) tools/parity.py $(WORK)/bert

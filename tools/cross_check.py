@@ -2,7 +2,7 @@
 
     cross_check.py write   makes the clouds and what those packages say of them (crates/layerscope-stats/tests/data)
     cross_check.py check   makes them again and compares with what is committed
-    cross_check.py speed FILE ROWS DIM   times TwoNN of DADApy and scikit-dimension on raw f32 points, for bench_measures.py
+    cross_check.py speed   TwoNN on 20,000 x 768 points, ours beside DADApy and scikit-dimension, each on all cores
 
 The crate's test `cross_check` holds our values against the committed ones, so that it needs none of these packages.
 
@@ -19,10 +19,11 @@ Known deviations, documented and not imitated:
 - A cloud of one dimension has no IsoScore with us; the package divides by zero.
 """
 
-import importlib.util
 import json
 import pathlib
+import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -99,39 +100,44 @@ def check() -> None:
     print(f"{len(committed)} values as committed")
 
 
-def speed(file: str, rows: int, dim: int) -> None:
-    """One line of JSON: seconds and dimension of each package that is installed, on all cores."""
-    points = np.fromfile(file, dtype=np.float32).reshape(rows, dim).astype(np.float64)
+def speed() -> None:
+    import dadapy
+    import skdim
 
-    def of_dadapy() -> float:
-        import dadapy
+    rows, dim = 20_000, 768
+    random = np.random.RandomState(0)
+    # States have a decaying spectrum: components of standard deviation 1 / sqrt(rank), turned.
+    cloud = (random.randn(rows, dim) / np.sqrt(np.arange(1, dim + 1))) @ np.linalg.qr(random.randn(dim, dim))[0]
+    cloud = cloud.astype(np.float32)
+    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "layerscope-stats", "--example", "lens_speed"], cwd=ROOT, check=True)
 
+    def timed(work):
+        start = time.perf_counter()
+        value = work()
+        return time.perf_counter() - start, value
+
+    def of_dadapy(points):
         data = dadapy.Data(coordinates=points, maxk=2, verbose=False)
         data.compute_distances(maxk=2)
         return float(data.compute_id_2NN()[0])
 
-    def of_skdim() -> float:
-        import skdim
-
-        return float(skdim.id.TwoNN(discard_fraction=0.1).fit(points).dimension_)
-
     results = {}
-    for name, package, work in (("DADApy", "dadapy", of_dadapy), ("scikit-dimension", "skdim", of_skdim)):
-        if importlib.util.find_spec(package) is None:
-            print(f"speed: {name} is not installed", file=sys.stderr)
-            continue
-        importlib.import_module(package)  # importing is not computing
-        start = time.perf_counter()
-        value = work()
-        results[name] = {"seconds": time.perf_counter() - start, "dimension": value}
-    print(json.dumps(results))
+    with tempfile.NamedTemporaryFile() as file:
+        cloud.tofile(file.name)
+        command = [ROOT / "target/release/examples/lens_speed", "twonn", file.name, str(rows), str(dim)]
+        seconds, likelihood, line = map(float, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+        results["layerscope"] = (seconds, line)
+    points = cloud.astype(np.float64)
+    results["dadapy"] = timed(lambda: of_dadapy(points))
+    results["scikit-dimension"] = timed(lambda: float(skdim.id.TwoNN(discard_fraction=0.1).fit(points).dimension_))
+    faster = min(results["dadapy"][0], results["scikit-dimension"][0])
+    for name, (seconds, value) in results.items():
+        print(f"{name:18} {seconds:8.2f} s   dimension {value:.6f}")
+    print(json.dumps({"twonn_speedup": round(faster / results["layerscope"][0], 2)}))
 
 
 if __name__ == "__main__":
-    modes = {"write": write, "check": check}
-    if len(sys.argv) == 5 and sys.argv[1] == "speed":
-        speed(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
-    elif len(sys.argv) == 2 and sys.argv[1] in modes:
-        modes[sys.argv[1]]()
-    else:
-        sys.exit("usage: cross_check.py write|check|speed FILE ROWS DIM")
+    modes = {"write": write, "check": check, "speed": speed}
+    if len(sys.argv) != 2 or sys.argv[1] not in modes:
+        sys.exit("usage: cross_check.py write|check|speed")
+    modes[sys.argv[1]]()
