@@ -17,6 +17,8 @@ const BYTES_PER_ROW: usize = 96;
 const BYTES_PER_TABLE_ROW: usize = 420;
 /// A number of the sample while dimensions, partitions and clusters are computed: as stored, as sampled, centred and projected, in f32 and f64.
 const BYTES_PER_SAMPLED_NUMBER: usize = 32;
+/// A kept state of a chosen token in its table, while that is made and written.
+const BYTES_PER_TOKEN_ROW: usize = 320;
 /// Blocks of products while neighbours are looked for.
 const NEIGHBOUR_BYTES: usize = 8 << 20;
 /// Square matrices while spectra and linear maps are computed.
@@ -64,12 +66,17 @@ impl Estimate {
         let worker = workspace_bytes(spec, rows) + scratch_bytes(spec, rows) + rows * BYTES_PER_ROW + LensSpace::bytes(sketches, rows, dim);
         let point = sizes.state.bytes(sizes.points == 1);
         let matrices = if sketches.covariance { MATRICES_AT_THE_END * dim * dim * size_of::<f64>() } else { 0 };
+        // Kept states as read, and sorted into the sample and the chosen tokens.
+        let kept = sizes.state.kept * dim * size_of::<f32>();
+        let token_rows = sizes.points * (sizes.state.kept - sizes.sample) * BYTES_PER_TOKEN_ROW;
         let sample = if sizes.sample == 0 { 0 } else { sizes.sample * dim * BYTES_PER_SAMPLED_NUMBER + NEIGHBOUR_BYTES };
         Estimate {
             fixed: system::resident().unwrap_or(0) + (worker * sizes.threads) as u64 + SLACK,
             point: point as u64,
             points: sizes.points,
-            finishing: before_model + (2 * point + sizes.points * groups * BYTES_PER_TABLE_ROW + matrices + sample) as u64 + SLACK,
+            finishing: before_model
+                + (2 * point + kept + sizes.points * groups * BYTES_PER_TABLE_ROW + token_rows + matrices + sample) as u64
+                + SLACK,
             peak: system::peak().unwrap_or(0),
         }
     }

@@ -221,6 +221,11 @@ impl StateFile {
 
     /// Copies the bytes of a tensor, checking them on the way.
     fn copy(&self, stored: &StoredTensor, out: &mut dyn Write) -> io::Result<()> {
+        self.for_each_piece(stored, |bytes| out.write_all(bytes))
+    }
+
+    /// The bytes of a tensor in pieces of whole numbers; an error at the end if they do not match their checksum.
+    fn for_each_piece(&self, stored: &StoredTensor, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let mut hasher = crc32fast::Hasher::new();
         let mut buffer = vec![0; stored.bytes.min(1 << 20)];
         let mut done = 0;
@@ -228,7 +233,7 @@ impl StateFile {
             let piece = buffer.len().min(stored.bytes - done);
             self.file.read_exact_at(&mut buffer[..piece], self.data + stored.start + done as u64)?;
             hasher.update(&buffer[..piece]);
-            out.write_all(&buffer[..piece])?;
+            take(&buffer[..piece])?;
             done += piece;
         }
         match hasher.finalize() == stored.checksum {
@@ -251,12 +256,12 @@ impl StateFile {
         let mut tensors = Tensors::default();
         for (name, stored) in self.tensors.range(prefix.clone()..).take_while(|(name, _)| name.starts_with(&prefix)) {
             let damaged = |problem: &str| Error::damaged(&self.path, format!("tensor `{name}`: {problem}"));
-            let mut bytes = vec![0; stored.bytes];
-            read_at(&self.file, &self.path, &mut bytes, self.data + stored.start)?;
-            if crc32fast::hash(&bytes) != stored.checksum {
-                return Err(damaged("does not match its checksum"));
-            }
-            let values = values(&stored.dtype, &bytes).ok_or_else(|| damaged("of an unknown kind"))?;
+            let mut values = empty(&stored.dtype, stored.bytes).ok_or_else(|| damaged("of an unknown kind"))?;
+            self.for_each_piece(stored, |bytes| extend(&mut values, bytes)).map_err(|source| match source.kind() {
+                io::ErrorKind::InvalidData => damaged("does not match its checksum"),
+                io::ErrorKind::UnexpectedEof => damaged("ends too early"),
+                _ => Error::io(&self.path, source),
+            })?;
             if stored.shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size)) != Some(values.len()) {
                 return Err(damaged("its shape does not match its size"));
             }
@@ -298,13 +303,24 @@ fn width(values: &Values<'_>) -> usize {
     }
 }
 
-fn values(dtype: &str, bytes: &[u8]) -> Option<Values<'static>> {
+/// Room for the numbers of a tensor.
+fn empty(dtype: &str, bytes: usize) -> Option<Values<'static>> {
     match dtype {
-        "F64" => Some(Values::F64(Cow::Owned(bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()))),
-        "U64" => Some(Values::U64(Cow::Owned(bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect()))),
-        "F32" => Some(Values::F32(Cow::Owned(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))),
+        "F64" => Some(Values::F64(Cow::Owned(Vec::with_capacity(bytes / size_of::<f64>())))),
+        "U64" => Some(Values::U64(Cow::Owned(Vec::with_capacity(bytes / size_of::<u64>())))),
+        "F32" => Some(Values::F32(Cow::Owned(Vec::with_capacity(bytes / size_of::<f32>())))),
         _ => None,
     }
+}
+
+/// Appends little-endian numbers.
+fn extend(values: &mut Values<'static>, bytes: &[u8]) -> io::Result<()> {
+    match values {
+        Values::F64(values) => values.to_mut().extend(bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes))),
+        Values::U64(values) => values.to_mut().extend(bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes))),
+        Values::F32(values) => values.to_mut().extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes))),
+    }
+    Ok(())
 }
 
 fn checksum(values: &Values<'_>) -> io::Result<u32> {

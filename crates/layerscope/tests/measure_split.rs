@@ -287,7 +287,7 @@ fn half_the_memory_gives_the_same_tables_in_passes() {
     let folder = empty_folder("split-passes");
     let text = corpus("split-passes-text", &sentences(1500, 25));
     let checkpoint = wide_model("split-passes-model", 9, 256, 0.05);
-    let flags = "--threads 1 --batch-tokens 256 --measures norm,cosine --token-states 100000";
+    let flags = "--threads 1 --batch-tokens 256 --measures norm,cosine --group sequence";
     let whole = folder.join("whole");
     let outcome = measured(&checkpoint, &text, &whole, flags);
     let (bytes, passes) = estimate(&outcome);
