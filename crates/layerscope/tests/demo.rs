@@ -114,6 +114,26 @@ fn the_demo_computes_what_it_says() {
     let agreeing = all.iter().filter(|finding| finding.agrees == Some(true)).count();
     assert!(shown.contains(&format!("{agreeing} of 10 statements hold")), "{shown}");
     println!("{shown}");
+
+    // Figures, the page and the findings are there, and where the text says.
+    let demo = folder.join("layerscope-demo");
+    let read = |path: &Path| std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let files: Vec<_> = std::fs::read_dir(demo.join("figures")).expect("figures").map(|entry| entry.expect("a file").path()).collect();
+    assert!(files.iter().all(|file| !read(file).is_empty()), "{files:?}");
+    for id in ["fig1", "fig2", "fig4", "fig5", "shape1", "machina3", "ethayarajh1", "isotropy"] {
+        for extension in ["svg", "pdf", "png", "csv"] {
+            let is = |name: &str| name.starts_with(id) && name.ends_with(extension);
+            assert!(files.iter().any(|file| is(file.file_name().expect("a name").to_str().expect("UTF-8"))), "{id} as {extension}: {files:?}");
+        }
+    }
+    assert!(shown.contains(&format!(" in {} files", files.len() - 1)), "figures.tex apart, {}: {shown}", files.len());
+    let page = String::from_utf8(read(&demo.join("report.html"))).expect("UTF-8");
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>") && page.contains("pocket-bert"));
+    let saved = String::from_utf8(read(&demo.join("findings.md"))).expect("UTF-8");
+    assert!(all.iter().all(|finding| saved.contains(finding.statement)), "{saved}");
+    for path in ["layerscope-demo/report.html", "layerscope-demo/figures", "layerscope-demo/pocket-bert", "layerscope-demo/findings.md"] {
+        assert!(shown.contains(path), "{path}: {shown}");
+    }
     std::fs::remove_dir_all(folder).expect("removable");
 }
 
