@@ -48,7 +48,8 @@ fn layer_norm() {
         let run = page.open(folder);
         let said = run.manifest["model"]["altered"].as_str().unwrap_or_default();
         assert_eq!(said, altered, "{folder}");
-        let name = if altered.is_empty() { run.model().to_owned() } else { format!("{}, `{altered}`", run.model()) };
+        let model = run.manifest["model"]["name"].as_str().expect("a name");
+        let name = if altered.is_empty() { model.to_owned() } else { format!("{model}, `{altered}`") };
         trade_off(name, &run.layers, layer(3))
     });
     page.check("ablated", &[&["block 3 of"], &HEADINGS[..]].concat(), &rows);
