@@ -13,24 +13,29 @@ fn assets() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets")
 }
 
-fn gunzip(path: &Path) -> String {
+fn gunzip(path: &Path) -> Vec<u8> {
     let output = Command::new("gzip").arg("-dc").arg(path).output().expect("gzip");
-    String::from_utf8(output.stdout).expect("UTF-8")
+    assert!(output.status.success(), "{}", path.display());
+    output.stdout
+}
+
+fn gunzip_text(path: &Path) -> String {
+    String::from_utf8(gunzip(path)).expect("UTF-8")
 }
 
 #[test]
 fn the_embedded_files_are_the_pocket_models() {
     for model in ["pocket-bert", "pocket-gpt"] {
         for file in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
-            let embedded = assets().join(model).join(file);
+            let embedded = assets().join(model).join(format!("{file}.gz"));
             assert!(embedded.symlink_metadata().expect("there").is_file(), "a package needs files, not links: {}", embedded.display());
-            let read = |path: &Path| std::fs::read(path).expect("readable");
-            assert_eq!(read(&embedded), read(&root().join("pocket").join(model).join(file)), "{model}/{file}");
+            let original = std::fs::read(root().join("pocket").join(model).join(file)).expect("readable");
+            assert!(gunzip(&embedded) == original, "{model}/{file}");
         }
     }
-    let whole = gunzip(&root().join("pocket/corpus/sample.txt.gz"));
+    let whole = gunzip_text(&root().join("pocket/corpus/sample.txt.gz"));
     let slice: Vec<&str> = whole.lines().step_by(5).collect();
-    assert_eq!(gunzip(&assets().join("novels.txt.gz")).lines().collect::<Vec<_>>(), slice, "every fifth sentence");
+    assert_eq!(gunzip_text(&assets().join("novels.txt.gz")).lines().collect::<Vec<_>>(), slice, "every fifth sentence");
 }
 
 /// A program alone in an empty folder: no checkout around it.
@@ -123,7 +128,10 @@ fn the_demo_computes_what_it_says() {
     for id in ["fig1", "fig2", "fig4", "fig5", "shape1", "machina3", "ethayarajh1", "isotropy"] {
         for extension in ["svg", "pdf", "png", "csv"] {
             let is = |name: &str| name.starts_with(id) && name.ends_with(extension);
-            assert!(files.iter().any(|file| is(file.file_name().expect("a name").to_str().expect("UTF-8"))), "{id} as {extension}: {files:?}");
+            assert!(
+                files.iter().any(|file| is(file.file_name().expect("a name").to_str().expect("UTF-8"))),
+                "{id} as {extension}: {files:?}"
+            );
         }
     }
     assert!(shown.contains(&format!(" in {} files", files.len() - 1)), "figures.tex apart, {}: {shown}", files.len());

@@ -12,7 +12,12 @@ const MB: u64 = 1_000_000;
 #[test]
 fn the_stripped_program_is_below_24_mb() {
     let stripped = empty_folder("sizes").join("layerscope");
-    let status = Command::new("strip").arg("-o").arg(&stripped).arg(env!("CARGO_BIN_EXE_layerscope")).status().expect("strip, which comes with a linker");
+    let status = Command::new("strip")
+        .arg("-o")
+        .arg(&stripped)
+        .arg(env!("CARGO_BIN_EXE_layerscope"))
+        .status()
+        .expect("strip, which comes with a linker");
     assert!(status.success());
     let size = std::fs::metadata(&stripped).expect("the program").len();
     println!("{size} bytes");

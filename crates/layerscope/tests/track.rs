@@ -211,8 +211,7 @@ fn strangers_and_globs_that_match_nothing_are_refused() {
 #[test]
 fn the_memory_of_a_trajectory_is_estimated_once() {
     let out = empty_folder("track-estimate");
-    let loud: Vec<&str> =
-        arguments("pocket/pocket-gpt", "step*", &out).into_iter().filter(|argument| *argument != "--quiet").collect();
+    let loud: Vec<&str> = arguments("pocket/pocket-gpt", "step*", &out).into_iter().filter(|argument| *argument != "--quiet").collect();
     let outcome = layerscope(&loud);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
     assert_eq!(outcome.stderr.matches("memory estimate").count(), 1, "{}", outcome.stderr);

@@ -18,7 +18,9 @@ impl Page {
         let page = Page { name };
         let _ = std::fs::remove_dir_all(page.folder());
         let program = Path::new(env!("CARGO_BIN_EXE_layerscope")).parent().expect("a folder");
-        let path = std::env::join_paths(std::iter::once(program.to_owned()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())));
+        let path = std::env::join_paths(
+            std::iter::once(program.to_owned()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+        );
         let text = std::fs::read_to_string(page.file()).expect("a page");
         let blocks: Vec<&str> = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next()).collect();
         assert!(!blocks.is_empty(), "{name} has no commands");

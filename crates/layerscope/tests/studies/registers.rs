@@ -42,8 +42,19 @@ fn registers() {
             ]);
         }
     }
-    let headings =
-        ["model", "text", "words a sentence", "states", "tokens", "cosine, block 3", "cosine, last", "V_W/V", "C.V. of Q", "slope of V on M", "R^2"];
+    let headings = [
+        "model",
+        "text",
+        "words a sentence",
+        "states",
+        "tokens",
+        "cosine, block 3",
+        "cosine, last",
+        "V_W/V",
+        "C.V. of Q",
+        "slope of V on M",
+        "R^2",
+    ];
     page.check("registers", &headings, &rows);
 
     let rows = REGISTERS.map(|register| {
