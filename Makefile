@@ -15,6 +15,7 @@ test: lint $(MINILM)/config.json ## Every test that needs only a Rust toolchain 
 	cargo build --release --workspace
 	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release --workspace
 	NO_NODE=1 PYTHON=$(PYTHON) tools/test_page.sh
+	PYTHON=$(PYTHON) tools/check_pdfs.sh
 
 test-all: test $(VENV)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples

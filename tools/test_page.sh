@@ -21,6 +21,7 @@ fi
 
 export LAYERSCOPE_PAGES=$PWD/target/page
 mkdir -p "$LAYERSCOPE_PAGES"
+cargo build --quiet --release -p layerscope # whose server is tested too
 cargo run --quiet --release -p layerscope-report --example synthetic_runs -- "$LAYERSCOPE_PAGES"
 (cd web/tests && "../../$VENV/bin/python" -m unittest "$@")
 

@@ -7,10 +7,6 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::export::parquet;
 use crate::table::Table;
-use crate::text::distinct;
-
-/// Written last.
-pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The tables and the manifest of one finished run.
 ///
@@ -38,56 +34,27 @@ pub struct Run {
 impl Run {
     /// Reads the run in `folder`; one without a manifest is not finished and is refused.
     pub fn open(folder: &Path) -> Result<Run> {
-        let small = Run::open_small(folder)?;
-        let table = |name: &str| Run::stored(folder, name).map(|path| parquet::read(&path)).transpose();
-        Ok(Run {
-            groups: table("groups")?,
-            components: table("components")?,
-            spectra: table("spectra")?,
-            tokens: table("tokens")?,
-            ..small
-        })
-    }
-
-    /// The same without the tables that grow with layers times groups, components or states.
-    pub(crate) fn open_small(folder: &Path) -> Result<Run> {
-        let text = Run::read_manifest(folder)?;
-        let manifest = serde_json::from_slice(&text).map_err(|error| Error::file(&folder.join(MANIFEST), error.to_string()))?;
-        let layers = Run::stored(folder, "layers").ok_or_else(|| Error::file(folder, "layers.parquet is missing"))?;
+        let path = folder.join("manifest.json");
+        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::file(folder, "no finished run here (manifest.json is written last); resume it first"),
+            _ => Error::file(&path, error.to_string()),
+        })?;
+        let manifest = serde_json::from_str(&text).map_err(|error| Error::file(&path, error.to_string()))?;
+        let table = |name: &str| {
+            let path = folder.join(name);
+            path.exists().then(|| parquet::read(&path)).transpose()
+        };
+        let layers = table("layers.parquet")?.ok_or_else(|| Error::file(folder, "layers.parquet is missing"))?;
         Ok(Run {
             folder: folder.to_path_buf(),
             manifest,
-            layers: parquet::read(&layers)?,
-            norms: Run::stored(folder, "norms").map(|path| parquet::read(&path)).transpose()?,
-            groups: None,
-            components: None,
-            spectra: None,
-            tokens: None,
+            layers,
+            groups: table("groups.parquet")?,
+            components: table("components.parquet")?,
+            spectra: table("spectra.parquet")?,
+            tokens: table("tokens.parquet")?,
+            norms: table("norms.parquet")?,
         })
-    }
-
-    /// The bytes of the manifest.
-    pub(crate) fn read_manifest(folder: &Path) -> Result<Vec<u8>> {
-        let path = folder.join(MANIFEST);
-        std::fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::file(folder, "no finished run here (manifest.json is written last); resume it first"),
-            _ => Error::file(&path, error.to_string()),
-        })
-    }
-
-    /// The file of a table, where there is one.
-    pub(crate) fn stored(folder: &Path, table: &str) -> Option<PathBuf> {
-        Some(folder.join(format!("{table}.parquet"))).filter(|path| path.exists())
-    }
-
-    /// One name per run: its model's, and where that is not enough its folder's too.
-    pub fn labels(runs: &[&Run]) -> Vec<String> {
-        let label = |run: &&Run| {
-            let shared = runs.iter().filter(|other| other.model() == run.model()).count() > 1;
-            let folder = run.folder.file_name().unwrap_or_default().to_string_lossy();
-            if shared { format!("{} ({folder})", run.model()) } else { run.model().to_owned() }
-        };
-        distinct(runs.iter().map(label).collect())
     }
 
     /// The model's short name.

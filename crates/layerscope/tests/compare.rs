@@ -21,7 +21,7 @@ fn runs() -> &'static [PathBuf; 3] {
     static RUNS: OnceLock<[PathBuf; 3]> = OnceLock::new();
     RUNS.get_or_init(|| {
         let folder = empty_folder("compare");
-        let (encoder, decoder) = (model("bert/base", "compare-encoder"), model("gpt2/published", "compare-decoder"));
+        let (encoder, decoder) = (model("bert/base", "compare-encoder"), model("gpt2/causal-lm", "compare-decoder"));
         let (one, other) = (corpus("compare-text", &sentences(300, 71)), corpus("compare-other", &sentences(200, 72)));
         [("encoder", &encoder, &one), ("decoder", &decoder, &one), ("again", &encoder, &other)].map(|(name, model, text)| {
             let out = folder.join(name);
