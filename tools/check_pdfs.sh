@@ -1,5 +1,5 @@
 #!/bin/bash
-# Draws every figure of fixed runs and checks every PDF: sound (qpdf), fonts embedded (pdffonts), and all the text of the picture
+# Draws every figure of fixed tiny runs and checks every PDF: sound (qpdf), fonts embedded (pdffonts), and all the text of the picture
 # beside it extractable, axis labels among it (pdftotext): tools/check_pdfs.sh [FOLDER...] checks the PDFs there instead.
 # Installs what it needs (as root, on Debian): qpdf and poppler-utils.
 set -euo pipefail
@@ -12,7 +12,7 @@ fi
 
 if [ $# = 0 ]; then
   rm -rf target/pdfs
-  cargo run --quiet --release -p layerscope-report --example figures -- target/pdfs > /dev/null
+  LAYERSCOPE_TINY=1 cargo run --quiet --release -p layerscope-report --example figures -- target/pdfs > /dev/null
   set -- target/pdfs target/pdfs/*/
 fi
 exec "${PYTHON:-python3}" tools/check_pdfs.py "$@"

@@ -255,12 +255,12 @@ fn blocks(state: &StateFile, point: &str) -> Result<Option<DocumentBlocks>> {
 
 /// What else is different, a line each: differences of numbers may come from there.
 fn notes(runs: &[Run]) -> Vec<String> {
-    let facts: [(&str, fn(&Run) -> &serde_json::Value); 4] = [
-        ("the text", |run| &run.manifest["corpus"]["fingerprint"]),
-        ("the grouping", |run| &run.manifest["grouping"]),
-        ("the frequencies of the selected groups", |run| &run.manifest["frequency"]),
-        ("the program's version", |run| &run.manifest["program"]),
+    let facts = [
+        ("the text is", "/corpus/fingerprint"),
+        ("the grouping is", "/grouping"),
+        ("the frequencies of the selected groups are", "/frequency"),
+        ("the program's version is", "/program"),
     ];
-    let differs = |fact: fn(&Run) -> &serde_json::Value| runs.iter().any(|run| fact(run) != fact(&runs[0]));
-    facts.into_iter().filter(|(_, fact)| differs(*fact)).map(|(name, _)| format!("{name} is not the same in all runs")).collect()
+    let differs = |place: &str| runs.iter().any(|run| run.manifest.pointer(place) != runs[0].manifest.pointer(place));
+    facts.into_iter().filter(|(_, place)| differs(place)).map(|(fact, _)| format!("{fact} not the same in all runs")).collect()
 }
