@@ -44,6 +44,9 @@ bench: $(VENV)/ready ## Speed against the reference library, and of matrix produ
 fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
 	$(REFERENCE) tools/make_fixtures.py
 
+pictures: ## The pictures of the README, drawn anew from the pocket models
+	PYTHON=$(PYTHON) tools/make_pictures.sh
+
 parity: $(VENV)/ready ## Compare MODEL=folder with the reference library, layer by layer
 	@test -n "$(MODEL)" || { echo "usage: make parity MODEL=folder"; exit 2; }
 	$(REFERENCE) tools/parity.py "$(MODEL)"
@@ -62,4 +65,4 @@ $(VENV)/ready: tools/requirements.txt
 	$(REFERENCE) tools/random_model.py --family gpt2 $(WORK)/gpt2
 	touch $@
 
-.PHONY: help test test-all lint bench fixtures parity
+.PHONY: help test test-all lint bench fixtures pictures parity

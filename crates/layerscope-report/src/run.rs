@@ -1,6 +1,6 @@
 //! A finished run, read back from its folder.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
@@ -40,10 +40,7 @@ impl Run {
             _ => Error::file(&path, error.to_string()),
         })?;
         let manifest = serde_json::from_str(&text).map_err(|error| Error::file(&path, error.to_string()))?;
-        let table = |name: &str| {
-            let path = folder.join(name);
-            path.exists().then(|| parquet::read(&path)).transpose()
-        };
+        let table = |name: &str| read_table(folder, name);
         let layers = table("layers.parquet")?.ok_or_else(|| Error::file(folder, "layers.parquet is missing"))?;
         Ok(Run {
             folder: folder.to_path_buf(),
@@ -61,6 +58,41 @@ impl Run {
     pub fn model(&self) -> &str {
         self.manifest["model"]["name"].as_str().unwrap_or("model")
     }
+
+    /// A table of the folder that is not read at once, such as `projections.parquet`; None where there is none.
+    pub fn read_table(&self, name: &str) -> Result<Option<Table>> {
+        read_table(&self.folder, name)
+    }
+
+    /// The measured steps of a trajectory that lie in its folder, in the order of the training; empty for a single checkpoint.
+    pub fn steps(&self) -> Vec<Step> {
+        let step = |entry: &Value| {
+            let folder = Path::new(entry["folder"].as_str()?);
+            let inside = folder.components().all(|part| matches!(part, Component::Normal(_)));
+            let folder = self.folder.join(folder);
+            let finished = entry["status"] == "measured" && inside && folder.join("manifest.json").exists();
+            finished.then(|| Step { revision: entry["revision"].as_str().unwrap_or_default().to_owned(), step: entry["step"].as_i64(), folder })
+        };
+        let mut steps: Vec<Step> = self.manifest["trajectory"].as_array().into_iter().flatten().filter_map(step).collect();
+        steps.sort_by_key(|step| step.step);
+        steps
+    }
+}
+
+/// A checkpoint of a trajectory: a complete run of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Its revision.
+    pub revision: String,
+    /// Its training step, where that is known.
+    pub step: Option<i64>,
+    /// The folder of its run.
+    pub folder: PathBuf,
+}
+
+fn read_table(folder: &Path, name: &str) -> Result<Option<Table>> {
+    let path = folder.join(name);
+    path.exists().then(|| parquet::read(&path)).transpose()
 }
 
 #[cfg(test)]
@@ -83,6 +115,29 @@ mod tests {
         std::fs::write(folder.join("layers.parquet"), bytes).unwrap();
         let run = Run::open(&folder).unwrap();
         assert_eq!((run.model(), &run.layers, run.groups.is_none()), ("tiny", &layers, true));
+        assert_eq!((run.read_table("layers.parquet").unwrap(), run.read_table("projections.parquet").unwrap()), (Some(layers), None));
+        assert!(run.steps().is_empty());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn steps_are_finished_runs_inside_the_folder() {
+        let folder = std::env::temp_dir().join(format!("layerscope-steps-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("steps/a")).unwrap();
+        std::fs::create_dir_all(folder.join("steps/b")).unwrap();
+        for name in ["manifest.json", "steps/a/manifest.json", "steps/b/manifest.json"] {
+            std::fs::write(folder.join(name), "{}").unwrap();
+        }
+        let entry = |folder: &str, step: i64, status: &str| serde_json::json!({"revision": "r", "step": step, "status": status, "folder": folder});
+        let outside = folder.file_name().unwrap().to_str().unwrap();
+        let manifest = serde_json::json!({"trajectory": [
+            entry("steps/b", 9, "measured"), entry("steps/a", 1, "measured"), entry("steps/a", 2, "broken"), entry("steps/c", 3, "measured"),
+            entry(&format!("../{outside}"), 4, "measured"), entry(folder.to_str().unwrap(), 5, "measured"),
+        ]});
+        let layers = Table::new([("layer", Column::Integer(vec![]))]).unwrap();
+        let run = Run { folder: folder.clone(), manifest, layers, groups: None, components: None, spectra: None, tokens: None, norms: None };
+        let found: Vec<(Option<i64>, PathBuf)> = run.steps().into_iter().map(|step| (step.step, step.folder)).collect();
+        assert_eq!(found, [(Some(1), folder.join("steps/a")), (Some(9), folder.join("steps/b"))]);
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,24 +1,29 @@
 //! What the page's data is made of: an index in JSON, and the blocks it names.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use layerscope_stats::measure::MEASURES;
 use serde_json::{Value, json};
 
 use super::Settings;
-use super::block::{Block, Columns};
+use super::block::Block;
+use super::cut::{Groups, PointRows, by_point, by_step};
+use super::steps::{KINDS, PROJECTIONS, Parts, evenly, shown_steps};
 use crate::error::Result;
 use crate::run::Run;
-use crate::table::{Cell, Column, Table};
+use crate::table::Table;
 
 /// Columns that say where a row belongs; a block of one point does not repeat them.
 const POINT: [&str; 2] = ["layer", "point"];
 
-/// Columns that a group has at every point alike.
-const GROUP: [&str; 5] = ["group_id", "group", "raw", "subwords", "n"];
+/// Columns that are only drawn.
+const SINGLE: [&str; 2] = ["x", "y"];
+
+/// So many steps of projected embedding matrices go into a file.
+const PROJECTED: usize = 40;
 
 /// What takes a block and its name.
-type Emit<'a> = dyn FnMut(&str, Block) -> Result<()> + 'a;
+pub(super) type Emit<'a> = dyn FnMut(&str, Block) -> Result<()> + 'a;
 
 /// One name per run: its model's, and where that is not enough its folder's too.
 pub(super) fn labels(runs: &[Run]) -> Vec<String> {
@@ -35,8 +40,8 @@ pub(super) fn labels(runs: &[Run]) -> Vec<String> {
     runs.iter().map(&mut label).collect()
 }
 
-/// Emits the index, then the blocks every view needs.
-pub(super) fn common(runs: &[Run], labels: &[String], title: &str, settings: &Settings, emit: &mut Emit) -> Result<()> {
+/// Emits the index, then the blocks every view needs. `parts` says how much of the steps of trajectories there will be.
+pub(super) fn common(runs: &[Run], labels: &[String], title: &str, settings: &Settings, parts: Parts, emit: &mut Emit) -> Result<()> {
     let mut kept = Vec::new();
     let mut entries = Vec::new();
     for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
@@ -58,6 +63,11 @@ pub(super) fn common(runs: &[Run], labels: &[String], title: &str, settings: &Se
             (kind.to_owned(), by_point(table).iter().enumerate().map(place).collect())
         };
         entry["points"] = Value::Object(per_point(run).map(points).collect());
+        entry["steps"] = shown_steps(run, parts).map(|(j, step)| step.entry(&format!("run{i}.step{j}"), &run.manifest)).collect();
+        entry["projections"] = projected(run, parts)?
+            .iter()
+            .map(|(k, step, _)| json!({"step": step, "block": format!("run{i}.{PROJECTIONS}.{k}")}))
+            .collect();
         entries.push(entry);
     }
     let measures: Vec<Value> = MEASURES
@@ -73,23 +83,55 @@ pub(super) fn common(runs: &[Run], labels: &[String], title: &str, settings: &Se
     kept.into_iter().try_for_each(|(name, block)| emit(&name, block))
 }
 
-/// Emits the blocks of single points, or the one of this name.
-pub(super) fn points(runs: &[Run], only: Option<&str>, emit: &mut Emit) -> Result<()> {
-    for (i, run) in runs.iter().enumerate() {
+/// Emits the blocks of single points and steps, or the one of this name.
+pub(super) fn points(runs: &[Run], only: Option<&str>, parts: Parts, emit: &mut Emit) -> Result<()> {
+    let begins = |prefix: &str| only.is_none_or(|name| name.starts_with(prefix));
+    for (i, run) in runs.iter().enumerate().filter(|(i, _)| begins(&format!("run{i}."))) {
         for (kind, table) in per_point(run) {
-            let prefix = format!("run{i}.{kind}.");
-            if only.is_some_and(|name| !name.starts_with(&prefix)) {
-                continue;
-            }
-            let groups = (kind == "groups").then(|| Groups::new(table));
-            for (k, (_, _, rows)) in by_point(table).iter().enumerate() {
-                let name = format!("{prefix}{k}");
+            let rows = by_point(table).into_iter().map(|(_, _, rows)| rows);
+            cut(&format!("run{i}.{kind}"), kind, table, rows, only, emit)?;
+        }
+        if begins(&format!("run{i}.{PROJECTIONS}."))
+            && let Some(table) = run.read_table("projections.parquet")?
+        {
+            for (k, _, rows) in projected_rows(&table, parts) {
+                let name = format!("run{i}.{PROJECTIONS}.{k}");
                 if only.is_none_or(|only| only == name) {
-                    let block =
-                        groups.as_ref().map_or_else(|| Block::table(table, Some(rows), &POINT, &["x", "y"]), |groups| groups.point(rows));
-                    emit(&name, block)?;
+                    emit(&name, Block::table(&table, Some(&rows), &["revision", "step"], &SINGLE))?;
                 }
             }
+        }
+        for (j, step) in shown_steps(run, parts) {
+            let prefix = format!("run{i}.step{j}");
+            for kind in KINDS.into_iter().filter(|kind| begins(&format!("{prefix}.{kind}"))) {
+                let Some(table) = step.table(kind)? else { continue };
+                if kind == "groups" && only.is_none_or(|only| only == format!("{prefix}.groups")) {
+                    emit(&format!("{prefix}.groups"), Groups::new(&table).names())?;
+                }
+                let found = by_point(&table);
+                let places = step.places(&run.manifest);
+                let rows = places.iter().map(|at| {
+                    let own = found.iter().find(|(layer, point, _)| (*layer, *point) == (at.0, at.1.as_str()));
+                    own.map_or(Vec::new(), |(_, _, rows)| rows.clone())
+                });
+                cut(&format!("{prefix}.{kind}"), kind, &table, rows, only, emit)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A table cut into blocks, one a point.
+fn cut(prefix: &str, kind: &str, table: &Table, rows: impl Iterator<Item = Vec<usize>>, only: Option<&str>, emit: &mut Emit) -> Result<()> {
+    if only.is_some_and(|name| !name.starts_with(&format!("{prefix}."))) {
+        return Ok(());
+    }
+    let groups = (kind == "groups").then(|| Groups::new(table));
+    for (k, rows) in rows.enumerate() {
+        let name = format!("{prefix}.{k}");
+        if only.is_none_or(|only| only == name) {
+            let block = groups.as_ref().map_or_else(|| Block::table(table, Some(&rows), &POINT, &SINGLE), |groups| groups.point(&rows));
+            emit(&name, block)?;
         }
     }
     Ok(())
@@ -97,90 +139,20 @@ pub(super) fn points(runs: &[Run], only: Option<&str>, emit: &mut Emit) -> Resul
 
 /// The tables that are cut by point, those of small blocks first.
 fn per_point(run: &Run) -> impl Iterator<Item = (&'static str, &Table)> {
-    let tables = [("spectra", &run.spectra), ("components", &run.components), ("tokens", &run.tokens), ("groups", &run.groups)];
-    tables.into_iter().filter_map(|(kind, table)| table.as_ref().map(|table| (kind, table)))
+    let tables = [&run.spectra, &run.components, &run.tokens, &run.groups];
+    KINDS.into_iter().zip(tables).filter_map(|(kind, table)| table.as_ref().map(|table| (kind, table)))
 }
 
-/// A point and its rows in a table.
-type PointRows<'a> = (Option<i64>, &'a str, Vec<usize>);
-
-/// The points of a table, in the order in which they come.
-fn by_point(table: &Table) -> Vec<PointRows<'_>> {
-    let mut places: HashMap<(Option<i64>, &str), usize> = HashMap::new();
-    let mut points: Vec<PointRows> = Vec::new();
-    for row in 0..table.rows() {
-        let layer = match table.column("layer").map(|column| column.cell(row)) {
-            Some(Cell::Integer(layer)) => Some(layer),
-            _ => None,
-        };
-        let point = text(table, "point", row).unwrap_or("");
-        let place = *places.entry((layer, point)).or_insert_with(|| {
-            points.push((layer, point, Vec::new()));
-            points.len() - 1
-        });
-        points[place].2.push(row);
-    }
-    points
+/// Which steps of the projected embedding matrices are shown.
+fn projected(run: &Run, parts: Parts) -> Result<Vec<(usize, Option<i64>, Vec<usize>)>> {
+    Ok(run.read_table("projections.parquet")?.map_or(Vec::new(), |table| projected_rows(&table, parts)))
 }
 
-/// The groups of a run, each once, rarest first (frequent ones are drawn last, on top).
-struct Groups<'a> {
-    table: &'a Table,
-    /// A row that names the group.
-    rows: Vec<usize>,
-    places: HashMap<(Option<i64>, Option<&'a str>), usize>,
-}
-
-impl<'a> Groups<'a> {
-    fn new(table: &'a Table) -> Self {
-        let mut seen = HashSet::new();
-        let mut rows: Vec<usize> = (0..table.rows()).filter(|&row| seen.insert(key(table, row))).collect();
-        rows.sort_by_key(|&row| integer(table, "n", row));
-        let places = rows.iter().enumerate().map(|(place, &row)| (key(table, row), place)).collect();
-        Groups { table, rows, places }
-    }
-
-    /// What groups are called and how often they occur.
-    fn names(&self) -> Block {
-        let others: Vec<&str> = self.table.columns().map(|(name, _)| name).filter(|name| !GROUP.contains(name)).collect();
-        Block::table(self.table, Some(&self.rows), &others, &[])
-    }
-
-    /// Their measures at one point, in the same order; and how often they occur there, should that differ.
-    fn point(&self, rows: &[usize]) -> Block {
-        let mut at = vec![None; self.rows.len()];
-        for &row in rows {
-            at[self.places[&key(self.table, row)]] = Some(row);
-        }
-        let mut columns = Columns::new(at.len());
-        for (name, column) in self.table.columns() {
-            match column {
-                Column::Real(values) if !GROUP.contains(&name) => columns.reals(name, at.iter().map(|row| row.and_then(|row| values[row]))),
-                _ => {}
-            }
-        }
-        let count = |row: &usize| integer(self.table, "n", *row);
-        if at.iter().zip(&self.rows).any(|(here, first)| here.as_ref().map_or(Some(0), count) != count(first)) {
-            columns.integers("n", at.iter().map(|row| row.as_ref().map_or(Some(0), count)));
-        }
-        columns.finish()
-    }
-}
-
-fn key(table: &Table, row: usize) -> (Option<i64>, Option<&str>) {
-    (integer(table, "group_id", row), text(table, "group", row))
-}
-
-fn integer(table: &Table, column: &str, row: usize) -> Option<i64> {
-    match table.column(column)?.cell(row) {
-        Cell::Integer(number) => Some(number),
-        _ => None,
-    }
-}
-
-fn text<'a>(table: &'a Table, column: &str, row: usize) -> Option<&'a str> {
-    match table.column(column)?.cell(row) {
-        Cell::Text(text) => Some(text),
-        _ => None,
-    }
+/// Number, step and rows of those.
+fn projected_rows(table: &Table, parts: Parts) -> Vec<(usize, Option<i64>, Vec<usize>)> {
+    let steps: Vec<_> = by_step(table);
+    let shown = if parts == Parts::All { steps.len() } else { PROJECTED };
+    let chosen: HashSet<usize> = evenly(steps.len(), shown).collect();
+    let numbered = steps.into_iter().enumerate().filter(|(k, _)| chosen.contains(k));
+    numbered.map(|(k, (step, rows))| (k, step, rows)).collect()
 }

@@ -3,13 +3,17 @@
 //! The page's code is built from `web/` into `assets/page.html`, with a Content-Security-Policy that names that code by its hash
 //! and forbids everything else. What a run says follows as blocks of typed columns in base64, inside script elements that no browser
 //! runs: no text of a run is ever part of the mark-up, whatever characters it has. Blocks of single points are decoded when they
-//! are looked at.
+//! are looked at. A trajectory's page also has the tables of its steps, as many as a file may hold; a served page has all.
 
 mod block;
+mod cut;
 mod index;
+mod steps;
 
 use std::io::Write;
 use std::ops::RangeInclusive;
+
+use steps::Parts;
 
 use crate::error::Result;
 use crate::run::Run;
@@ -39,7 +43,9 @@ pub struct Settings {
 
 /// Writes the page of these runs.
 pub fn write(runs: &[Run], settings: &Settings, out: &mut dyn Write) -> Result<()> {
-    write_with(runs, settings, out, &[], |out| index::points(runs, None, &mut |name, block| block.write(name, out)))
+    write_with(runs, settings, out, &[], Parts::Some, |out| {
+        index::points(runs, None, Parts::Some, &mut |name, block| block.write(name, out))
+    })
 }
 
 /// Writes the page without the blocks of single points, which it asks of its own server as `block/NAME`: see [`block()`].
@@ -48,13 +54,13 @@ pub fn write_shell(runs: &[Run], settings: &Settings, out: &mut dyn Write) -> Re
         (POLICY, "default-src 'none'; connect-src 'self'; "),
         (REFERRER, "<meta name=\"layerscope-blocks\" content=\"served\">\n<meta name=\"referrer\""),
     ];
-    write_with(runs, settings, out, &served, |_| Ok(()))
+    write_with(runs, settings, out, &served, Parts::All, |_| Ok(()))
 }
 
 /// The bytes of the block that a page made by [`write_shell`] asks for; None where there is none of that name.
 pub fn block(runs: &[Run], name: &str) -> Result<Option<Vec<u8>>> {
     let mut found = None;
-    index::points(runs, Some(name), &mut |_, block| {
+    index::points(runs, Some(name), Parts::All, &mut |_, block| {
         found = Some(block.into_bytes());
         Ok(())
     })?;
@@ -67,6 +73,7 @@ fn write_with(
     settings: &Settings,
     out: &mut dyn Write,
     changes: &[(&str, &str)],
+    parts: Parts,
     points: impl FnOnce(&mut dyn Write) -> Result<()>,
 ) -> Result<()> {
     let labels = index::labels(runs);
@@ -76,7 +83,7 @@ fn write_with(
     let changed = |page: String, (from, to): &(&str, &str)| page.replacen(from, to, 1);
     let before = changes.iter().fold(before.to_owned(), changed).replacen(TITLE, &named, 1);
     out.write_all(before.as_bytes())?;
-    index::common(runs, &labels, &title, settings, &mut |name, block| block.write(name, out))?;
+    index::common(runs, &labels, &title, settings, parts, &mut |name, block| block.write(name, out))?;
     points(out)?;
     out.write_all(after.as_bytes())?;
     Ok(out.flush()?)
