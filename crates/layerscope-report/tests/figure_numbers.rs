@@ -3,6 +3,7 @@
 #[allow(dead_code)] // each test uses its part
 mod support;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use layerscope_report::figure::Settings;
@@ -145,7 +146,10 @@ fn words_are_plotted_all_and_with_their_subwords() {
     plotted_groups(&rows, &runs, (1, i64::MAX));
     let table = runs[0].groups.as_ref().unwrap();
     for row in &rows {
-        let same = |at: &usize| cell(table, "layer", *at) == Cell::Integer(row["layer"].parse().unwrap()) && cell(table, "q", *at) == Cell::Real(number(row, "q"));
+        let same = |at: &usize| {
+            cell(table, "layer", *at) == Cell::Integer(row["layer"].parse().unwrap())
+                && cell(table, "q", *at) == Cell::Real(number(row, "q"))
+        };
         let at = (0..table.rows()).find(same).unwrap();
         assert_eq!(cell(table, "subwords", at), Cell::Integer(row["subwords"].parse().unwrap()), "{row:?}");
     }
@@ -189,15 +193,29 @@ fn agreement_pairs_the_two_anisotropies_and_ranks_them() {
     let rows = out.csv("agreement.csv");
     assert_eq!(rows.len(), 5 + 6);
     for row in &rows {
-        let of = |measure| value(run_of(&runs, row), &[("layer", &row["layer"]), ("point", &row["point"]), ("selection", "all"), ("measure", measure)]);
+        let of = |measure| {
+            value(run_of(&runs, row), &[("layer", &row["layer"]), ("point", &row["point"]), ("selection", "all"), ("measure", measure)])
+        };
         assert_eq!((number(row, "mean_cosine"), number(row, "m_over_q")), (of("mean_cosine"), of("m_over_q")), "{row:?}");
     }
-    // Without ties, Spearman's rho is 1 - 6 sum d^2 / (n (n^2 - 1)); the last block before the final norm does not count.
-    let counted: Vec<_> = rows.iter().filter(|row| !(row["model"] == DECODER.name && row["layer"] == "4" && row["point"] == "block")).collect();
-    let rank = |name: &str, own: f64| counted.iter().filter(|row| number(row, name) < own).count() as f64;
-    let differences = counted.iter().map(|row| rank("mean_cosine", number(row, "mean_cosine")) - rank("m_over_q", number(row, "m_over_q")));
-    let n = counted.len() as f64;
-    let rho = 1.0 - 6.0 * differences.map(|d| d * d).sum::<f64>() / (n * (n * n - 1.0));
+    // Pearson's correlation of mean ranks; the last block before the final norm does not count.
+    let counted: Vec<_> =
+        rows.iter().filter(|row| !(row["model"] == DECODER.name && row["layer"] == "4" && row["point"] == "block")).collect();
+    let ranks = |name: &str| {
+        let of = |own: f64| {
+            counted
+                .iter()
+                .map(|row| match number(row, name).total_cmp(&own) {
+                    Ordering::Less => 1.0,
+                    Ordering::Equal => 0.5,
+                    Ordering::Greater => 0.0,
+                })
+                .sum::<f64>()
+        };
+        counted.iter().map(|row| of(number(row, name))).collect::<Vec<f64>>()
+    };
+    let (n, (slope, r2)) = (counted.len(), line(&ranks("mean_cosine"), &ranks("m_over_q")));
+    let rho = r2.sqrt().copysign(slope);
     let said = format!("points: ${rho:.3}$");
     assert!(out.text("figures.tex").contains(&said), "{said}");
     assert!(out.text("agreement.svg").contains(&format!("{rho:.3} over {n} points").replace('-', "−")), "{rho}");
@@ -282,9 +300,17 @@ fn trajectories_average_and_compare() {
     let runs = [trained()];
     draw(&runs, &only(&["shape2", "shape3", "machina1", "machina2", "machina3"]), &out);
     let run = &runs[0];
-    let places: Vec<(String, &str)> = [(0, "embedding"), (1, "block"), (2, "block"), (3, "final_norm"), (3, "block")].map(|(layer, point)| (layer.to_string(), point)).into();
+    let places: Vec<(String, &str)> = [(0, "embedding"), (1, "block"), (2, "block"), (3, "final_norm"), (3, "block")]
+        .map(|(layer, point)| (layer.to_string(), point))
+        .into();
     let of = |measure: &str, variant: &str, (layer, point): &(String, &str), step: &str| {
-        value(run, &[("measure", measure), ("variant", variant), ("layer", layer), ("point", point), ("step", step)].into_iter().chain((measure == "m_over_q").then_some(("selection", "all"))).collect::<Vec<_>>())
+        value(
+            run,
+            &[("measure", measure), ("variant", variant), ("layer", layer), ("point", point), ("step", step)]
+                .into_iter()
+                .chain((measure == "m_over_q").then_some(("selection", "all")))
+                .collect::<Vec<_>>(),
+        )
     };
     let rows = out.csv("shape2.csv");
     assert_eq!(rows.len(), 4);
@@ -303,7 +329,8 @@ fn trajectories_average_and_compare() {
     assert_eq!(rows.len(), 4 * 4);
     for row in &rows {
         let variant = if row["measure"] == "anisotropy_svd" { "corpus" } else { "" };
-        let (before, after) = (of(&row["measure"], variant, &places[4], &row["step"]), of(&row["measure"], variant, &places[3], &row["step"]));
+        let (before, after) =
+            (of(&row["measure"], variant, &places[4], &row["step"]), of(&row["measure"], variant, &places[3], &row["step"]));
         assert_eq!((number(row, "before"), number(row, "after")), (before, after), "{row:?}");
     }
     let point = |place: &str| match place {
@@ -352,7 +379,7 @@ fn embedding_matrices_are_plotted_as_they_were_projected() {
     let out = Folder::new("projections");
     let runs = [projected(trained(), &out.0.join("run"))];
     draw(&runs, &only(&["machina4"]), &out);
-    let table = runs[0].read_table("projections.parquet").unwrap().unwrap();
+    let table = runs[0].read_table("projections").unwrap().unwrap();
     let rows = out.csv("machina4.csv");
     // Four steps of two matrices of 60 rows; the output embedding of the first step is its input.
     assert_eq!(rows.len(), (4 * 2 - 1) * 60);

@@ -83,13 +83,14 @@ impl fmt::Display for Demo {
             writeln!(out, "    {mark}")?;
         }
         let agreeing = self.findings.iter().filter(|finding| finding.agrees == Some(true)).count();
+        writeln!(out, "\n{agreeing} of {} statements hold in these models. The runs are in {}.", self.findings.len(), self.out.display())?;
         writeln!(
             out,
-            "\n{agreeing} of {} statements hold in these models. The runs are in {}.",
-            self.findings.len(),
-            self.out.display()
+            "{} figures and tables: {}. A page to explore: {}.\n",
+            self.figures.1,
+            self.figures.0.display(),
+            self.page.display()
         )?;
-        writeln!(out, "{} figures and tables: {}. A page to explore: {}.\n", self.figures.1, self.figures.0.display(), self.page.display())?;
         let [first, second] = embedded::NAMES;
         writeln!(out, "What to try next:\n")?;
         writeln!(out, "  layerscope show {}/{first} --table groups | less", self.out.display())?;

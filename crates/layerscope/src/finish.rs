@@ -1,9 +1,11 @@
 //! The end of a run: from its state to the files a user sees. The manifest comes last.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Instant;
 
+use layerscope_corpus::DocumentId;
 use layerscope_model::Model;
 use layerscope_report::{Cell, Column, Table, export};
 use layerscope_stats::sketch::{HashSample, Lenses, Sketch, Tensor, Tensors, TokenSamples, Values};
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::facts::{Facts, ModelFacts, PointFacts, model_fingerprint};
-use crate::items::ItemId;
+use crate::items::{ItemId, document_number};
 use crate::kept::{Kept, KeptKey};
 use crate::point_state::PointState;
 use crate::state::{About, Fingerprint, StateFile, join_states, write_state};
@@ -119,7 +121,7 @@ impl StoredRun {
         let (chunk, position, token) = (column("chunk")?, column("position")?, column("token")?);
         let mut classes: Vec<Vec<KeptKey>> = vec![Vec::new(); self.facts.chosen.len() + 1];
         for (i, &class) in class.iter().enumerate() {
-            let document = layerscope_corpus::DocumentId { file: file[i] as u32, record: record[i], chunk: chunk[i] as u32 };
+            let document = DocumentId { file: file[i] as u32, record: record[i], chunk: chunk[i] as u32 };
             let item = ItemId { document, position: position[i] as u32, token: token[i] as u32 };
             let place = classes.get_mut(class as usize).ok_or_else(|| Error::damaged(self.sample.path(), "a kept state of no class"))?;
             place.push(KeptKey { hash: hash[i], item });
@@ -144,12 +146,16 @@ struct StoredPoints<'a> {
     kept: Kept,
     /// Numbers of the chosen groups.
     chosen: Vec<u32>,
+    /// The documents of kept states, by number.
+    documents: HashMap<u64, DocumentId>,
 }
 
 impl<'a> StoredPoints<'a> {
     fn new(run: &'a StoredRun) -> Result<StoredPoints<'a>> {
         let number = |raw: &String| run.facts.groups.iter().position(|group| group.raw == *raw).map_or(u32::MAX, |at| at as u32);
-        Ok(StoredPoints { run, kept: run.kept()?, chosen: run.facts.chosen.iter().map(number).collect() })
+        let kept = run.kept()?;
+        let documents = kept.classes.iter().flatten().map(|key| (document_number(key.item.document), key.item.document)).collect();
+        Ok(StoredPoints { run, kept, chosen: run.facts.chosen.iter().map(number).collect(), documents })
     }
 }
 
@@ -165,6 +171,10 @@ impl PointSource for StoredPoints<'_> {
     fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)> {
         let (states, dim) = (self.run.kept_states(&point.name())?, self.run.facts.model.width);
         Ok((self.kept.sample(&states, dim)?, self.kept.tokens(&states, dim, self.run.facts.token_states, &self.chosen)?))
+    }
+
+    fn document(&self, number: u64) -> Option<String> {
+        self.documents.get(&number).map(DocumentId::to_string)
     }
 }
 

@@ -120,9 +120,7 @@ fn the_demo_computes_what_it_says() {
         let ending = if figure.id.starts_with("table") { "md" } else { "pdf" };
         let name = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().into_owned();
         let files: Vec<_> = std::fs::read_dir(&figures).expect("a folder").map(|file| file.expect("a file")).collect();
-        let own = |file: &&std::fs::DirEntry| {
-            name(file).ends_with(ending) && name(file).split(['-', '.']).next() == Some(figure.id)
-        };
+        let own = |file: &&std::fs::DirEntry| name(file).ends_with(ending) && name(file).split(['-', '.']).next() == Some(figure.id);
         let found: Vec<_> = files.iter().filter(own).collect();
         assert!(!found.is_empty(), "{}", figure.id);
         assert!(found.iter().all(|file| file.metadata().expect("facts").len() > 100), "{}", figure.id);

@@ -30,9 +30,11 @@ struct Matrix {
 /// The SVD scatter: one panel per matrix and step, one file per model.
 pub(crate) fn scatter(context: &Context) -> Vec<Outcome> {
     context.each(|view| {
-        let table = match view.run.read_table("projections.parquet") {
+        let table = match view.run.read_table("projections") {
             Ok(Some(table)) => table,
-            Ok(None) => return vec![Err(Skip::of(&view.label, "no embedding matrices were projected (layerscope track, or weights --out)"))],
+            Ok(None) => {
+                return vec![Err(Skip::of(&view.label, "no embedding matrices were projected (layerscope track, or weights --out)"))];
+            }
             Err(error) => return vec![Err(Skip::of(&view.label, error.to_string()))],
         };
         vec![draw(context.name("machina4", view), view, matrices(&table))]
@@ -117,8 +119,7 @@ fn panel(matrix: &Matrix, last: f64) -> Panel {
         None => format!("{} embedding", matrix.name),
     };
     let marks = vec![Mark::Points { points, faded: false }, Mark::Cross { x: 0.0, y: 0.0 }];
-    let mut panel =
-        Panel::new(Text::plain(title), axis("*w*·*v*_{1}", |image| image.1), axis("*w*·*v*_{2}", |image| image.2), marks);
+    let mut panel = Panel::new(Text::plain(title), axis("*w*·*v*_{1}", |image| image.1), axis("*w*·*v*_{2}", |image| image.2), marks);
     panel.equal = true;
     panel
 }

@@ -79,6 +79,10 @@ pub(crate) fn draw(canvas: &mut impl Canvas, look: &Look, panel: &Panel, frame: 
             }
             Mark::Labels(all) => labels(&mut over, look, all, frame, &crosses(panel, frame)),
             Mark::Cross { x, y } => cross(&mut over, look, frame.at(*x, *y)),
+            Mark::Ring { x, y } => {
+                let (x, y) = frame.at(*x, *y);
+                over.outlined(Shape::Circle { x, y, radius: MARKER * 1.3 }, look.background, Stroke::solid(look.text, 1.0));
+            }
         }
     }
     if !clipped.is_empty() {

@@ -44,7 +44,13 @@ pub(crate) fn kept(view: &View) -> BTreeMap<i64, (Point, Vec<Projected>)> {
         }
         if point == entry.0 {
             let id = if let Cell::Integer(id) = cell("group_id", row) { Some(id) } else { None };
-            entry.1.push(Projected { token: Token { id, name: group.to_owned() }, n, is_mean: cell("role", row) == Cell::Text("mean"), x, y });
+            entry.1.push(Projected {
+                token: Token { id, name: group.to_owned() },
+                n,
+                is_mean: cell("role", row) == Cell::Text("mean"),
+                x,
+                y,
+            });
         }
     }
     layers

@@ -221,7 +221,7 @@ fn by_step_or_size(
         }
     }
     if panels.is_empty() {
-        return Err(Skip::new(format!("no run has {measure} of the embedding matrices (layerscope weights, or --measures all)")));
+        return Err(Skip::new(format!("no run has {measure} of the embedding matrices (layerscope track, or weights --out)")));
     }
     let mut legend = context.legend(&drawn, false);
     if !training {

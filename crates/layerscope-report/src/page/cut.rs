@@ -1,100 +1,175 @@
-//! Tables cut where the page looks at them: by point and by step, groups in one order at all points.
+//! A large table, in memory or on disk, cut by point: the block of each is made when it is asked for.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use super::block::{Block, Columns};
-use crate::table::{Cell, Column, Table};
+use crate::error::Result;
+use crate::export::parquet::StoredTable;
+use crate::table::{Column, Table};
+
+/// Columns that say where a row belongs; a block of one point does not repeat them.
+const POINT: [&str; 2] = ["layer", "point"];
 
 /// Columns that a group has at every point alike.
 const GROUP: [&str; 5] = ["group_id", "group", "raw", "subwords", "n"];
 
-/// A point and its rows in a table.
-pub(super) type PointRows<'a> = (Option<i64>, &'a str, Vec<usize>);
+/// Where a table is.
+pub(super) enum Holder<'a> {
+    Memory(&'a Table),
+    Disk(StoredTable),
+}
+
+impl Holder<'_> {
+    fn pieces(&self) -> usize {
+        match self {
+            Holder::Memory(_) => 1,
+            Holder::Disk(table) => table.pieces(),
+        }
+    }
+
+    /// The rows of a piece, with at least these columns.
+    fn piece(&self, at: usize, columns: Option<&[&str]>) -> Result<Cow<'_, Table>> {
+        match self {
+            Holder::Memory(table) => Ok(Cow::Borrowed(table)),
+            Holder::Disk(table) => table.piece(at, columns).map(Cow::Owned),
+        }
+    }
+}
+
+/// A table and the rows of its points.
+pub(super) struct Cut<'a> {
+    /// What it is called in the names of blocks.
+    pub kind: &'static str,
+    table: Holder<'a>,
+    points: Vec<Point>,
+    groups: Option<Groups>,
+}
+
+/// A point and its rows: pieces of the table and stretches of them.
+struct Point {
+    layer: Option<i64>,
+    name: String,
+    rows: Vec<(usize, Range<usize>)>,
+}
+
+impl<'a> Cut<'a> {
+    /// Reads the table once, to learn which rows are where and what groups are called.
+    pub fn new(kind: &'static str, table: Holder<'a>) -> Result<Cut<'a>> {
+        let points = points(&table)?;
+        let groups = (kind == "groups").then(|| Groups::new(&table)).transpose()?;
+        Ok(Cut { kind, table, points, groups })
+    }
+
+    /// Layer and name of every point, in the order in which they come.
+    pub fn places(&self) -> impl ExactSizeIterator<Item = (Option<i64>, &str)> {
+        self.points.iter().map(|point| (point.layer, point.name.as_str()))
+    }
+
+    /// What groups are called and how often they occur, in a table of groups.
+    pub fn names(&self) -> Option<Block> {
+        self.groups.as_ref().map(|groups| Block::table(&groups.names, &[], &[]))
+    }
+
+    /// The block of a point.
+    pub fn block(&self, place: usize) -> Result<Option<Block>> {
+        let Some(point) = self.points.get(place) else { return Ok(None) };
+        let rows = self.rows(point)?;
+        Ok(Some(match &self.groups {
+            Some(groups) => groups.point(&rows),
+            None => Block::table(&rows, &POINT, &["x", "y"]),
+        }))
+    }
+
+    fn rows(&self, point: &Point) -> Result<Table> {
+        let mut pieces: Vec<Cow<Table>> = Vec::new();
+        let mut rows = Vec::new();
+        let mut last = None;
+        for (piece, stretch) in &point.rows {
+            if last != Some(piece) {
+                pieces.push(self.table.piece(*piece, None)?);
+                last = Some(piece);
+            }
+            rows.extend(stretch.clone().map(|row| (pieces.len() - 1, row)));
+        }
+        Table::gather(&pieces.iter().map(AsRef::as_ref).collect::<Vec<_>>(), &rows)
+    }
+}
 
 /// The points of a table, in the order in which they come.
-pub(super) fn by_point(table: &Table) -> Vec<PointRows<'_>> {
-    let place = |row| (integer(table, "layer", row), text(table, "point", row).unwrap_or(""));
-    apart(table.rows(), place).into_iter().map(|((layer, point), rows)| (layer, point, rows)).collect()
-}
-
-/// The steps of a table, in the order in which they come.
-pub(super) fn by_step(table: &Table) -> Vec<(Option<i64>, Vec<usize>)> {
-    apart(table.rows(), |row| integer(table, "step", row))
-}
-
-/// Rows apart by some key, keys in the order in which they come.
-fn apart<K: std::hash::Hash + Eq + Copy>(rows: usize, key: impl Fn(usize) -> K) -> Vec<(K, Vec<usize>)> {
-    let mut places: HashMap<K, usize> = HashMap::new();
-    let mut parts: Vec<(K, Vec<usize>)> = Vec::new();
-    for row in 0..rows {
-        let own = key(row);
-        let place = *places.entry(own).or_insert_with(|| {
-            parts.push((own, Vec::new()));
-            parts.len() - 1
-        });
-        parts[place].1.push(row);
+fn points(table: &Holder) -> Result<Vec<Point>> {
+    let mut places: HashMap<(Option<i64>, String), usize> = HashMap::new();
+    let mut points: Vec<Point> = Vec::new();
+    for at in 0..table.pieces() {
+        let piece = table.piece(at, Some(&POINT))?;
+        let key = |row: usize| (piece.integer("layer", row), piece.text("point", row).unwrap_or(""));
+        let mut start = 0;
+        while start < piece.rows() {
+            let (layer, name) = key(start);
+            let end = (start..piece.rows()).find(|&row| key(row) != (layer, name)).unwrap_or(piece.rows());
+            let place = *places.entry((layer, name.to_owned())).or_insert_with(|| {
+                points.push(Point { layer, name: name.to_owned(), rows: Vec::new() });
+                points.len() - 1
+            });
+            points[place].rows.push((at, start..end));
+            start = end;
+        }
     }
-    parts
+    Ok(points)
 }
 
 /// The groups of a run, each once, rarest first (frequent ones are drawn last, on top).
-pub(super) struct Groups<'a> {
-    table: &'a Table,
-    /// A row that names the group.
-    rows: Vec<usize>,
-    places: HashMap<(Option<i64>, Option<&'a str>), usize>,
+struct Groups {
+    names: Table,
+    /// Rows of `names` by id; more than one where groups share it.
+    places: HashMap<Option<i64>, Vec<usize>>,
 }
 
-impl<'a> Groups<'a> {
-    pub fn new(table: &'a Table) -> Self {
-        let mut seen = HashSet::new();
-        let mut rows: Vec<usize> = (0..table.rows()).filter(|&row| seen.insert(key(table, row))).collect();
-        rows.sort_by_key(|&row| integer(table, "n", row));
-        let places = rows.iter().enumerate().map(|(place, &row)| (key(table, row), place)).collect();
-        Groups { table, rows, places }
-    }
-
-    /// What groups are called and how often they occur.
-    pub fn names(&self) -> Block {
-        let others: Vec<&str> = self.table.columns().map(|(name, _)| name).filter(|name| !GROUP.contains(name)).collect();
-        Block::table(self.table, Some(&self.rows), &others, &[])
+impl Groups {
+    fn new(table: &Holder) -> Result<Groups> {
+        let mut seen: HashSet<(Option<i64>, Option<String>)> = HashSet::new();
+        let mut parts = Vec::new();
+        let mut rows: Vec<(usize, usize)> = Vec::new();
+        for at in 0..table.pieces() {
+            let piece = table.piece(at, Some(&GROUP))?;
+            let key = |row: usize| (piece.integer("group_id", row), piece.text("group", row).map(str::to_owned));
+            let fresh: Vec<(usize, usize)> = (0..piece.rows()).filter(|&row| seen.insert(key(row))).map(|row| (0, row)).collect();
+            let others: Vec<&str> = piece.columns().map(|(name, _)| name).filter(|name| !GROUP.contains(name)).collect();
+            rows.extend((0..fresh.len()).map(|row| (at, row)));
+            parts.push(Table::gather(&[piece.as_ref()], &fresh)?.without(&others));
+        }
+        rows.sort_by_key(|&(part, row)| parts[part].integer("n", row));
+        let names = Table::gather(&parts.iter().collect::<Vec<_>>(), &rows)?;
+        let mut places: HashMap<Option<i64>, Vec<usize>> = HashMap::new();
+        (0..names.rows()).for_each(|row| places.entry(names.integer("group_id", row)).or_default().push(row));
+        Ok(Groups { names, places })
     }
 
     /// Their measures at one point, in the same order; and how often they occur there, should that differ.
-    pub fn point(&self, rows: &[usize]) -> Block {
-        let mut at = vec![None; self.rows.len()];
-        for &row in rows {
-            at[self.places[&key(self.table, row)]] = Some(row);
+    fn point(&self, table: &Table) -> Block {
+        let mut at = vec![None; self.names.rows()];
+        for row in 0..table.rows() {
+            let name = table.text("group", row);
+            let place = self
+                .places
+                .get(&table.integer("group_id", row))
+                .and_then(|places| places.iter().find(|&&place| self.names.text("group", place) == name));
+            if let Some(&place) = place {
+                at[place] = Some(row);
+            }
         }
         let mut columns = Columns::new(at.len());
-        for (name, column) in self.table.columns() {
+        for (name, column) in table.columns() {
             match column {
                 Column::Real(values) if !GROUP.contains(&name) => columns.reals(name, at.iter().map(|row| row.and_then(|row| values[row]))),
                 _ => {}
             }
         }
-        let count = |row: &usize| integer(self.table, "n", *row);
-        if at.iter().zip(&self.rows).any(|(here, first)| here.as_ref().map_or(Some(0), count) != count(first)) {
-            columns.integers("n", at.iter().map(|row| row.as_ref().map_or(Some(0), count)));
+        let count = |row: &Option<usize>| row.map_or(Some(0), |row| table.integer("n", row));
+        if at.iter().enumerate().any(|(place, row)| count(row) != self.names.integer("n", place)) {
+            columns.integers("n", at.iter().map(count));
         }
         columns.finish()
-    }
-}
-
-fn key(table: &Table, row: usize) -> (Option<i64>, Option<&str>) {
-    (integer(table, "group_id", row), text(table, "group", row))
-}
-
-fn integer(table: &Table, column: &str, row: usize) -> Option<i64> {
-    match table.column(column)?.cell(row) {
-        Cell::Integer(number) => Some(number),
-        _ => None,
-    }
-}
-
-fn text<'a>(table: &'a Table, column: &str, row: usize) -> Option<&'a str> {
-    match table.column(column)?.cell(row) {
-        Cell::Text(text) => Some(text),
-        _ => None,
     }
 }

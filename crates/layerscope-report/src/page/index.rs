@@ -1,73 +1,124 @@
 //! What the page's data is made of: an index in JSON, and the blocks it names.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::path::Path;
 
 use layerscope_stats::measure::MEASURES;
 use serde_json::{Value, json};
 
 use super::Settings;
 use super::block::Block;
-use super::cut::{Groups, PointRows, by_point, by_step};
-use super::steps::{KINDS, PROJECTIONS, Parts, evenly, shown_steps};
-use crate::error::Result;
+use super::cut::{Cut, Holder};
+use super::steps::{Parts, Projection, StepSource, steps_of};
+use crate::error::{Error, Result};
+use crate::export::parquet::StoredTable;
 use crate::run::Run;
-use crate::table::Table;
 
-/// Columns that say where a row belongs; a block of one point does not repeat them.
-const POINT: [&str; 2] = ["layer", "point"];
-
-/// Columns that are only drawn.
-const SINGLE: [&str; 2] = ["x", "y"];
-
-/// So many steps of projected embedding matrices go into a file.
-const PROJECTED: usize = 40;
+/// The tables that are cut by point, those of small blocks first.
+pub(super) const LARGE: [&str; 4] = ["spectra", "components", "tokens", "groups"];
 
 /// What takes a block and its name.
-pub(super) type Emit<'a> = dyn FnMut(&str, Block) -> Result<()> + 'a;
+type Emit<'a> = dyn FnMut(&str, Block) -> Result<()> + 'a;
 
-/// One name per run: its model's, and where that is not enough its folder's too.
-pub(super) fn labels(runs: &[Run]) -> Vec<String> {
-    let mut taken = HashSet::new();
-    let mut label = |run: &Run| {
-        let shared = runs.iter().filter(|other| other.model() == run.model()).count() > 1;
-        let folder = run.folder.file_name().unwrap_or_default().to_string_lossy();
-        let name = if shared { format!("{} ({folder})", run.model()) } else { run.model().to_owned() };
-        let label = (1..).map(|i| if i == 1 { name.clone() } else { format!("{name} {i}") }).find(|label| !taken.contains(label));
-        let label = label.expect("there are more numbers than runs");
-        taken.insert(label.clone());
-        label
-    };
-    runs.iter().map(&mut label).collect()
+/// A run as the page sees it: its small tables in memory, the large ones wherever they are.
+pub(super) struct Source<'a> {
+    pub run: Cow<'a, Run>,
+    cuts: Vec<Cut<'a>>,
+    steps: Vec<StepSource>,
+    projections: Vec<Projection>,
 }
 
-/// Emits the index, then the blocks every view needs. `parts` says how much of the steps of trajectories there will be.
-pub(super) fn common(runs: &[Run], labels: &[String], title: &str, settings: &Settings, parts: Parts, emit: &mut Emit) -> Result<()> {
+impl<'a> Source<'a> {
+    /// Of a run that was read.
+    pub fn of(run: &'a Run) -> Result<Source<'a>> {
+        let tables = [&run.spectra, &run.components, &run.tokens, &run.groups];
+        let cut = |(kind, table): (&'static str, &'a Option<_>)| table.as_ref().map(|table| Cut::new(kind, Holder::Memory(table)));
+        Source::new(Cow::Borrowed(run), LARGE.into_iter().zip(tables).filter_map(cut).collect::<Result<_>>()?, Parts::Some)
+    }
+
+    /// Of a run on disk, whose large tables stay there.
+    pub fn open(folder: &Path) -> Result<Source<'static>> {
+        Source::new(Cow::Owned(Run::open_small(folder)?), cuts_in(folder)?, Parts::All)
+    }
+
+    fn new(run: Cow<'a, Run>, cuts: Vec<Cut<'a>>, parts: Parts) -> Result<Source<'a>> {
+        let (steps, projections) = (steps_of(&run, parts)?, Projection::all(&run.folder, parts)?);
+        Ok(Source { run, cuts, steps, projections })
+    }
+
+    /// Every large table of its own, and the name of its blocks without their number.
+    fn own_cuts(&self, number: usize) -> impl Iterator<Item = (String, &Cut<'a>)> {
+        self.cuts.iter().map(move |cut| (format!("run{number}.{}.", cut.kind), cut))
+    }
+
+    /// Its steps and their names.
+    fn steps(&self, number: usize) -> impl Iterator<Item = (String, &StepSource)> {
+        self.steps.iter().enumerate().map(move |(j, step)| (format!("run{number}.step{j}"), step))
+    }
+
+    /// Those of its own and those of its steps.
+    fn cuts(&self, number: usize) -> impl Iterator<Item = (String, &Cut<'a>)> {
+        let of_steps = self.steps(number).flat_map(|(prefix, step)| step.cuts(&prefix).collect::<Vec<_>>());
+        self.own_cuts(number).chain(of_steps)
+    }
+
+    /// The blocks that are no points: names of the steps' groups, embedding matrices.
+    fn others(&self, number: usize) -> impl Iterator<Item = (String, Other<'_>)> {
+        let names = self.steps(number).map(|(prefix, step)| (format!("{prefix}.groups"), Other::Names(step)));
+        let matrices =
+            self.projections.iter().enumerate().map(move |(k, own)| (format!("run{number}.projections.{k}"), Other::Matrices(own)));
+        names.chain(matrices)
+    }
+}
+
+/// A block that is no point.
+enum Other<'a> {
+    Names(&'a StepSource),
+    Matrices(&'a Projection),
+}
+
+impl Other<'_> {
+    fn block(&self) -> Option<Block> {
+        match self {
+            Other::Names(step) => step.names(),
+            Other::Matrices(own) => Some(own.block()),
+        }
+    }
+}
+
+/// The large tables of a run on disk.
+pub(super) fn cuts_in(folder: &Path) -> Result<Vec<Cut<'static>>> {
+    let cut = |kind: &'static str| {
+        let path = Run::stored(folder, kind)?;
+        Some(StoredTable::open(&path).and_then(|table| Cut::new(kind, Holder::Disk(table))))
+    };
+    LARGE.into_iter().filter_map(cut).collect()
+}
+
+/// Emits the index, then the blocks every view needs.
+pub(super) fn common(sources: &[Source], labels: &[String], title: &str, settings: &Settings, emit: &mut Emit) -> Result<()> {
     let mut kept = Vec::new();
     let mut entries = Vec::new();
-    for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
+    for (i, (source, label)) in sources.iter().zip(labels).enumerate() {
+        let run = &source.run;
         let mut entry = json!({"label": label, "manifest": run.manifest});
         let mut small = |kind: &str, block: Block| {
             let name = format!("run{i}.{kind}");
             entry[kind] = json!(name);
             kept.push((name, block));
         };
-        small("layers", Block::table(&run.layers, None, &[], &[]));
+        small("layers", Block::table(&run.layers, &[], &[]));
         if let Some(table) = &run.norms {
-            small("norms", Block::table(table, None, &[], &[]));
+            small("norms", Block::table(table, &[], &[]));
         }
-        if let Some(table) = &run.groups {
-            small("groups", Groups::new(table).names());
+        if let Some(names) = source.cuts.iter().find_map(Cut::names) {
+            small("groups", names);
         }
-        let points = |(kind, table): (&str, &Table)| -> (String, Value) {
-            let place = |(k, (layer, point, _)): (usize, &PointRows)| json!({"layer": layer, "point": point, "block": format!("run{i}.{kind}.{k}")});
-            (kind.to_owned(), by_point(table).iter().enumerate().map(place).collect())
-        };
-        entry["points"] = Value::Object(per_point(run).map(points).collect());
-        entry["steps"] = shown_steps(run, parts).map(|(j, step)| step.entry(&format!("run{i}.step{j}"), &run.manifest)).collect();
-        entry["projections"] = projected(run, parts)?
-            .iter()
-            .map(|(k, step, _)| json!({"step": step, "block": format!("run{i}.{PROJECTIONS}.{k}")}))
-            .collect();
+        entry["points"] = Value::Object(source.own_cuts(i).map(places).collect());
+        let step = |(prefix, step): (String, &StepSource)| step.entry(&prefix, Value::Object(step.cuts(&prefix).map(places).collect()));
+        entry["steps"] = source.steps(i).map(step).collect();
+        let matrices = |(k, own): (usize, &Projection)| json!({"step": own.step, "block": format!("run{i}.projections.{k}")});
+        entry["projections"] = source.projections.iter().enumerate().map(matrices).collect();
         entries.push(entry);
     }
     let measures: Vec<Value> = MEASURES
@@ -83,76 +134,38 @@ pub(super) fn common(runs: &[Run], labels: &[String], title: &str, settings: &Se
     kept.into_iter().try_for_each(|(name, block)| emit(&name, block))
 }
 
-/// Emits the blocks of single points and steps, or the one of this name.
-pub(super) fn points(runs: &[Run], only: Option<&str>, parts: Parts, emit: &mut Emit) -> Result<()> {
-    let begins = |prefix: &str| only.is_none_or(|name| name.starts_with(prefix));
-    for (i, run) in runs.iter().enumerate().filter(|(i, _)| begins(&format!("run{i}."))) {
-        for (kind, table) in per_point(run) {
-            let rows = by_point(table).into_iter().map(|(_, _, rows)| rows);
-            cut(&format!("run{i}.{kind}"), kind, table, rows, only, emit)?;
+/// What the index says of a table: its points and the blocks of each.
+fn places((prefix, cut): (String, &Cut)) -> (String, Value) {
+    let place =
+        |(k, (layer, point)): (usize, (Option<i64>, &str))| json!({"layer": layer, "point": point, "block": format!("{prefix}{k}")});
+    (cut.kind.to_owned(), cut.places().enumerate().map(place).collect())
+}
+
+/// Emits the blocks of all points, and those of steps.
+pub(super) fn points(sources: &[Source], emit: &mut Emit) -> Result<()> {
+    for (i, source) in sources.iter().enumerate() {
+        for (name, other) in source.others(i) {
+            other.block().map_or(Ok(()), |block| emit(&name, block))?;
         }
-        if begins(&format!("run{i}.{PROJECTIONS}."))
-            && let Some(table) = run.read_table("projections.parquet")?
-        {
-            for (k, _, rows) in projected_rows(&table, parts) {
-                let name = format!("run{i}.{PROJECTIONS}.{k}");
-                if only.is_none_or(|only| only == name) {
-                    emit(&name, Block::table(&table, Some(&rows), &["revision", "step"], &SINGLE))?;
-                }
-            }
-        }
-        for (j, step) in shown_steps(run, parts) {
-            let prefix = format!("run{i}.step{j}");
-            for kind in KINDS.into_iter().filter(|kind| begins(&format!("{prefix}.{kind}"))) {
-                let Some(table) = step.table(kind)? else { continue };
-                if kind == "groups" && only.is_none_or(|only| only == format!("{prefix}.groups")) {
-                    emit(&format!("{prefix}.groups"), Groups::new(&table).names())?;
-                }
-                let found = by_point(&table);
-                let places = step.places(&run.manifest);
-                let rows = places.iter().map(|at| {
-                    let own = found.iter().find(|(layer, point, _)| (*layer, *point) == (at.0, at.1.as_str()));
-                    own.map_or(Vec::new(), |(_, _, rows)| rows.clone())
-                });
-                cut(&format!("{prefix}.{kind}"), kind, &table, rows, only, emit)?;
+        for (prefix, cut) in source.cuts(i) {
+            for place in 0..cut.places().len() {
+                let block = cut.block(place)?.ok_or_else(|| Error::Table(format!("{prefix}{place} is no block")))?;
+                emit(&format!("{prefix}{place}"), block)?;
             }
         }
     }
     Ok(())
 }
 
-/// A table cut into blocks, one a point.
-fn cut(prefix: &str, kind: &str, table: &Table, rows: impl Iterator<Item = Vec<usize>>, only: Option<&str>, emit: &mut Emit) -> Result<()> {
-    if only.is_some_and(|name| !name.starts_with(&format!("{prefix}."))) {
-        return Ok(());
+/// The block of a point or step by its name.
+pub(super) fn point(sources: &[Source], name: &str) -> Result<Option<Block>> {
+    let mut others = sources.iter().enumerate().flat_map(|(i, source)| source.others(i));
+    if let Some((_, other)) = others.find(|(own, _)| own == name) {
+        return Ok(other.block());
     }
-    let groups = (kind == "groups").then(|| Groups::new(table));
-    for (k, rows) in rows.enumerate() {
-        let name = format!("{prefix}.{k}");
-        if only.is_none_or(|only| only == name) {
-            let block = groups.as_ref().map_or_else(|| Block::table(table, Some(&rows), &POINT, &SINGLE), |groups| groups.point(&rows));
-            emit(&name, block)?;
-        }
-    }
-    Ok(())
-}
-
-/// The tables that are cut by point, those of small blocks first.
-fn per_point(run: &Run) -> impl Iterator<Item = (&'static str, &Table)> {
-    let tables = [&run.spectra, &run.components, &run.tokens, &run.groups];
-    KINDS.into_iter().zip(tables).filter_map(|(kind, table)| table.as_ref().map(|table| (kind, table)))
-}
-
-/// Which steps of the projected embedding matrices are shown.
-fn projected(run: &Run, parts: Parts) -> Result<Vec<(usize, Option<i64>, Vec<usize>)>> {
-    Ok(run.read_table("projections.parquet")?.map_or(Vec::new(), |table| projected_rows(&table, parts)))
-}
-
-/// Number, step and rows of those.
-fn projected_rows(table: &Table, parts: Parts) -> Vec<(usize, Option<i64>, Vec<usize>)> {
-    let steps: Vec<_> = by_step(table);
-    let shown = if parts == Parts::All { steps.len() } else { PROJECTED };
-    let chosen: HashSet<usize> = evenly(steps.len(), shown).collect();
-    let numbered = steps.into_iter().enumerate().filter(|(k, _)| chosen.contains(k));
-    numbered.map(|(k, (step, rows))| (k, step, rows)).collect()
+    let mut cuts = sources.iter().enumerate().flat_map(|(i, source)| source.cuts(i));
+    // A name is one only as it is written in the index: `7`, neither `07` nor `+7`.
+    let place = |number: &str| number.parse::<usize>().ok().filter(|place| place.to_string() == number);
+    let found = cuts.find_map(|(prefix, cut)| Some((cut, place(name.strip_prefix(&prefix)?)?)));
+    found.map_or(Ok(None), |(cut, place)| cut.block(place))
 }

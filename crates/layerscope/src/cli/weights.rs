@@ -7,7 +7,7 @@ use layerscope_report::Table;
 use layerscope_report::export::{self, Format};
 use serde_json::json;
 
-use super::{download, print, write_table};
+use super::{download, print, print_json, write_table};
 use crate::error::{Error, Result};
 use crate::facts::{ModelFacts, model_fingerprint, model_name};
 use crate::finish::{PROJECTIONS, put_json, put_table, write_weights};
@@ -29,25 +29,53 @@ pub(super) struct Arguments {
     /// Also write layers.parquet, norms.parquet, spectra.parquet, projections.parquet and manifest.json there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// md, csv, json, jsonl or latex
+    /// embeddings or norms; both without it, which csv and jsonl cannot hold
+    #[arg(long, value_name = "T")]
+    table: Option<Which>,
+    /// md, csv, json (one object with both tables, or the list of one), jsonl or latex
     #[arg(long, value_name = "F", default_value = "md")]
     format: String,
 }
 
+/// One of the two tables.
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Which {
+    /// As `show` calls it, too.
+    #[value(alias = "weights")]
+    Embeddings,
+    Norms,
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let format: Format = arguments.format.parse()?;
-    let Weights { sources, embeddings, norms, hidden } = match &arguments.revisions {
+    if arguments.table.is_none() && matches!(format, Format::Csv | Format::JsonLines) {
+        return Err(Error::Usage(format!("{} holds one table: add --table embeddings or --table norms", format.name())));
+    }
+    let weights = match &arguments.revisions {
         Some(revisions) => of_training(arguments, revisions)?,
         None => of_one(arguments)?,
     };
+    match arguments.table {
+        Some(Which::Embeddings) => write_table(&weights.embeddings, format),
+        Some(Which::Norms) => write_table(&weights.norms, format),
+        None => print_both(&weights, format),
+    }
+}
+
+fn print_both(weights: &Weights, format: Format) -> Result<()> {
+    let Weights { sources, embeddings, norms, hidden } = weights;
     let of = |table: &Table| -> Result<String> {
         let mut bytes = Vec::new();
         export::write(table, format, &mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     };
     match format {
-        Format::Markdown => print(&format!("{}\n\n{}\n{}", sources.join("\n"), of(&embeddings.without(hidden))?, of(&norms)?)),
-        _ => write_table(&embeddings, format).and_then(|()| write_table(&norms, format)),
+        Format::Json => {
+            let sources = serde_json::Value::from(sources.clone());
+            print_json(&format!("{{\"sources\":{sources},\n\"embeddings\":{},\n\"norms\":{}}}", of(embeddings)?, of(norms)?))
+        }
+        Format::Markdown => print(&format!("{}\n\n{}\n\n{}", sources.join("\n"), of(&embeddings.without(hidden))?, of(norms)?)),
+        _ => print(&format!("{}\n\n{}", of(embeddings)?, of(norms)?)),
     }
 }
 
