@@ -49,6 +49,9 @@ bench: $(VENV)/ready $(OTHERS)/ready ## Speed against the reference library and 
 fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
 	$(REFERENCE) tools/make_fixtures.py
 
+pictures: ## The pictures of the README, drawn anew from the pocket models
+	PYTHON=$(PYTHON) tools/make_pictures.sh
+
 parity: $(VENV)/ready ## Compare MODEL=folder with the reference library, layer by layer
 	@test -n "$(MODEL)" || { echo "usage: make parity MODEL=folder"; exit 2; }
 	$(REFERENCE) tools/parity.py "$(MODEL)"
@@ -74,4 +77,4 @@ $(OTHERS)/ready: tools/cross_check_requirements.txt $(VENV)/ready
 	$(REFERENCE) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(OTHERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/reference.pth"
 	touch $@
 
-.PHONY: help test test-all lint bench fixtures parity
+.PHONY: help test test-all lint bench fixtures pictures parity

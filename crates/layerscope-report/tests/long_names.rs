@@ -74,6 +74,6 @@ fn the_page_has_every_character_and_none_as_markup() {
         std::fs::write(folder.0.join(format!("{name}.parquet")), bytes).unwrap();
     }
     std::fs::write(folder.0.join("manifest.json"), run.manifest.to_string()).unwrap();
-    let served = page::Served::open(std::slice::from_ref(&folder.0), &PageSettings::default()).unwrap();
+    let served = page::Served::open(std::slice::from_ref(&folder.0)).unwrap();
     assert!(served.block("run0.groups.1").unwrap().is_some());
 }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use layerscope_stats::NOT_COUNTED;
 use layerscope_stats::measure::{
-    BlockErrors, Clusters, PointTables, Points, Selection, Settings, log_partition, matrix_rows, max_explainable_variance, silhouettes,
+    BlockErrors, Clusters, MatrixTables, PointTables, Points, Selection, Settings, log_partition, matrix_tables, max_explainable_variance,
+    silhouettes,
 };
 use layerscope_stats::sketch::DocumentBlocks;
 use support::lenses as naive;
@@ -186,7 +187,7 @@ fn errors_from_blocks_of_documents_equal_the_naive_jackknife() {
 fn a_matrix_of_weights_has_cosine_spectrum_and_partition() {
     let mut random = Random::new(5);
     let matrix: Vec<f32> = (0..1500 * 12).map(|at| (random.normal() + (at % 12) as f64 * 0.1) as f32).collect();
-    let (rows, spectrum) = matrix_rows(&matrix, 12).unwrap();
+    let MatrixTables { rows, spectrum, images } = matrix_tables(&matrix, 12).unwrap();
     let states: naive::States = matrix.chunks(12).map(wide).collect();
     let oracle = Oracle::new(&states, 12, true);
     let find = |measure: &str, variant: Option<&str>| {
@@ -199,4 +200,15 @@ fn a_matrix_of_weights_has_cosine_spectrum_and_partition() {
     let sum: Vec<f64> = (0..12).map(|i| units.iter().map(|x| x[i]).sum()).collect();
     assert!((find("mean_cosine", None) - (naive::dot(&sum, &sum) - 1500.0) / (1500.0 * 1499.0)).abs() < 1e-12);
     assert!(spectrum.iter().zip(&oracle.values).all(|(a, b)| (a - b).abs() < 1e-12 * oracle.values[0]));
+    // By definition W^T (W v) = sigma^2 v; so with x = W v, W W^T x = sigma^2 x, sigma^2 the largest and second of W^T W.
+    let squares = Oracle::new(&states, 12, false).values;
+    for (axis, square) in [0, 1].into_iter().zip(&squares) {
+        let x: Vec<f64> = images.iter().map(|image| image[axis]).collect();
+        let back: Vec<f64> = (0..12).map(|i| states.iter().zip(&x).map(|(w, x)| w[i] * x).sum()).collect();
+        let sigma2 = naive::dot(&x, &x);
+        assert!((sigma2 / 1500.0 - square).abs() < 1e-10 * squares[0], "{sigma2} {square}");
+        assert!(states.iter().zip(&x).all(|(w, x)| (naive::dot(w, &back) - sigma2 * x).abs() < 1e-8 * sigma2 * sigma2.sqrt()));
+        let largest = back.iter().fold(0.0f64, |largest, v| if v.abs() > largest.abs() { *v } else { largest });
+        assert!(largest > 0.0, "the largest component of v is positive");
+    }
 }

@@ -9,7 +9,6 @@ mod tables;
 use std::collections::HashMap;
 use std::path::Path;
 
-use layerscope_report::page::labels;
 use layerscope_report::{Run, Table};
 use layerscope_stats::measure::BlockErrors;
 use layerscope_stats::sketch::{DocumentBlocks, Sketch};
@@ -104,7 +103,7 @@ impl Comparison {
         if rows.is_empty() {
             return Err(Error::Usage("these runs have no measure in common".to_owned()));
         }
-        Ok(Comparison { labels: labels(runs), rows, notes: notes(runs) })
+        Ok(Comparison { labels: Run::labels(&runs.iter().collect::<Vec<_>>()), rows, notes: notes(runs) })
     }
 
     /// Keeps only these measures; refuses one that is not there.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use layerscope_report::Run;
+use layerscope_report::{Run, figure, page};
 
 use crate::cancel::CancelToken;
 use crate::embedded;
@@ -12,6 +12,10 @@ use crate::findings::{Finding, findings};
 use crate::plan::Plan;
 use crate::run::{Event, measure};
 use crate::settings::Options;
+use crate::store::Store;
+
+/// The file of the page.
+const PAGE: &str = "report.html";
 
 /// What the demonstration leaves.
 #[derive(Debug)]
@@ -22,9 +26,13 @@ pub struct Demo {
     pub runs: [Run; 2],
     /// What papers found, and whether it is seen here.
     pub findings: Vec<Finding>,
+    /// The folder of the figures, and how many there are.
+    pub figures: (PathBuf, usize),
+    /// The page.
+    pub page: PathBuf,
 }
 
-/// Measures the embedded models on the embedded text, anew every time, into one folder each.
+/// Measures the embedded models on the embedded text, anew every time, into one folder each; and draws figures and a page of both.
 pub fn run(out: &Path, threads: Option<usize>, cancel: &CancelToken, show: &mut dyn FnMut(Event<'_>)) -> Result<Demo> {
     let (text, _folder) = embedded::unpack_text()?;
     let mut measured = |name: &str| -> Result<Run> {
@@ -46,7 +54,13 @@ pub fn run(out: &Path, threads: Option<usize>, cancel: &CancelToken, show: &mut 
     };
     let runs = [measured(embedded::NAMES[0])?, measured(embedded::NAMES[1])?];
     let findings = findings(&runs[0], &runs[1]);
-    Ok(Demo { out: out.to_owned(), runs, findings })
+    show(Event::Note("drawing figures and a page".to_owned()));
+    let figures = out.join("figures");
+    let drawing = figure::draw(&runs, &figure::Settings::default(), &figures, &mut |_| {})?;
+    let mut html = Vec::new();
+    page::write(&runs, &page::Settings::default(), &mut html)?;
+    Store::create(out)?.put_atomic(PAGE, |file| file.write_all(&html))?;
+    Ok(Demo { out: out.to_owned(), runs, findings, figures: (figures, drawing.written.len()), page: out.join(PAGE) })
 }
 
 impl fmt::Display for Demo {
@@ -69,11 +83,13 @@ impl fmt::Display for Demo {
             writeln!(out, "    {mark}")?;
         }
         let agreeing = self.findings.iter().filter(|finding| finding.agrees == Some(true)).count();
+        writeln!(out, "\n{agreeing} of {} statements hold in these models. The runs are in {}.", self.findings.len(), self.out.display())?;
         writeln!(
             out,
-            "\n{agreeing} of {} statements hold in these models. The runs are in {}.\n",
-            self.findings.len(),
-            self.out.display()
+            "{} figures and tables: {}. A page to explore: {}.\n",
+            self.figures.1,
+            self.figures.0.display(),
+            self.page.display()
         )?;
         let [first, second] = embedded::NAMES;
         writeln!(out, "What to try next:\n")?;

@@ -20,12 +20,14 @@ use crate::state::{About, Fingerprint, StateFile, join_states, write_state};
 use crate::store::Store;
 use crate::system;
 use crate::tables::{PointSource, Tables, norm_tables, tables};
-use crate::weights::{MatrixMeasures, norms_table};
+use crate::weights::{MatrixMeasures, norms_table, projections_table};
 
 /// Everything needed to merge or to recompute the tables.
 pub const STATE: &str = "state.safetensors";
 /// The kept states.
 pub const SAMPLE: &str = "sample.safetensors";
+/// Embedding matrices, projected.
+pub const PROJECTIONS: &str = "projections.parquet";
 /// Written last.
 pub const MANIFEST: &str = "manifest.json";
 
@@ -218,7 +220,7 @@ pub fn write_weights(
     put_table(&store, "layers.parquet", embeddings)?;
     put_table(&store, "norms.parquet", norms)?;
     let ranks = |matrix: &MatrixMeasures| {
-        matrix.spectrum.iter().enumerate().map(|(i, &value)| (matrix.point, i as i64 + 1, value)).collect::<Vec<_>>()
+        matrix.tables.spectrum.iter().enumerate().map(|(i, &value)| (matrix.point, i as i64 + 1, value)).collect::<Vec<_>>()
     };
     let spectra: Vec<(&str, i64, f64)> = matrices.iter().flat_map(ranks).collect();
     let table = Table::new([
@@ -228,6 +230,7 @@ pub fn write_weights(
         ("eigenvalue", Column::Real(spectra.iter().map(|(.., value)| Some(*value)).collect())),
     ])?;
     put_table(&store, "spectra.parquet", &table)?;
+    put_table(&store, PROJECTIONS, &projections_table(matrices)?)?;
     let facts = ModelFacts::new(name, revision, model_fingerprint(model)?, model);
     let manifest = json!({ "format": 1, "program": env!("CARGO_PKG_VERSION"), "command": std::env::args().collect::<Vec<_>>(), "model": facts, "weights_only": true });
     put_json(&store, &manifest)

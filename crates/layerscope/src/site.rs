@@ -21,8 +21,23 @@ pub struct Site {
     /// Whether only addresses of this machine may be asked for.
     local: bool,
     /// Newest first, never empty.
-    shown: Mutex<Vec<Arc<Served>>>,
+    shown: Mutex<Vec<Arc<Shown>>>,
     refreshing: Mutex<()>,
+}
+
+/// Runs as they were at one time, and their page.
+struct Shown {
+    runs: Served,
+    page: Bytes,
+}
+
+impl Shown {
+    fn open(folders: &[PathBuf], settings: &Settings) -> Result<Shown> {
+        let runs = Served::open(folders)?;
+        let mut page = Vec::new();
+        runs.write(settings, &mut page)?;
+        Ok(Shown { runs, page: page.into() })
+    }
 }
 
 /// A status, headers and a body.
@@ -60,7 +75,7 @@ impl Site {
     /// Opens the runs. A local site answers only those who call it by a name of this machine: a page of somebody else's, whose
     /// name leads here, would not.
     pub fn open(folders: Vec<PathBuf>, settings: Settings, local: bool) -> Result<Site> {
-        let shown = Mutex::new(vec![Arc::new(Served::open(&folders, &settings)?)]);
+        let shown = Mutex::new(vec![Arc::new(Shown::open(&folders, &settings)?)]);
         Ok(Site { folders, settings, local, shown, refreshing: Mutex::default() })
     }
 
@@ -75,34 +90,33 @@ impl Site {
         let absent = || Answer::said(404, "nothing here");
         let Some(path) = path.strip_prefix('/') else { return absent() };
         let Some((version, rest)) = path.split_once('/') else {
-            return if path.is_empty() { Answer::elsewhere(format!("{}/", self.current().version())) } else { absent() };
+            return if path.is_empty() { Answer::elsewhere(format!("{}/", self.current().runs.version())) } else { absent() };
         };
-        let shown = self.lock().iter().find(|shown| shown.version() == version).cloned();
+        let shown = self.lock().iter().find(|shown| shown.runs.version() == version).cloned();
         match (shown, rest.strip_prefix("block/")) {
             (Some(shown), None) if rest.is_empty() => {
-                let page = Bytes::copy_from_slice(shown.page());
-                Answer::new(200, "text/html; charset=utf-8", page).with("content-security-policy", policy(&shown))
+                Answer::new(200, "text/html; charset=utf-8", shown.page.clone()).with("content-security-policy", policy())
             }
-            (Some(shown), Some(name)) => match shown.block(name) {
+            (Some(shown), Some(name)) => match shown.runs.block(name) {
                 Ok(Some(bytes)) => Answer::new(200, "application/octet-stream", bytes),
                 Ok(None) => absent(),
                 Err(error) => Answer::said(500, &layerscope_report::text::visible(&error.to_string())),
             },
             // An address from before the runs were replaced.
-            (None, None) if rest.is_empty() && is_version(version) => Answer::elsewhere(format!("../{}/", self.current().version())),
+            (None, None) if rest.is_empty() && is_version(version) => Answer::elsewhere(format!("../{}/", self.current().runs.version())),
             (None, Some(_)) if is_version(version) => Answer::said(410, "the run was replaced; load the page again"),
             _ => absent(),
         }
     }
 
     /// The runs as they are now; as they were where they cannot be opened, because one is just being measured again.
-    fn current(&self) -> Arc<Served> {
+    fn current(&self) -> Arc<Shown> {
         let _one_at_a_time = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = Arc::clone(&self.lock()[0]);
-        if newest.is_current() != Some(false) {
+        if newest.runs.is_current() != Some(false) {
             return newest;
         }
-        let Ok(opened) = Served::open(&self.folders, &self.settings) else { return newest };
+        let Ok(opened) = Shown::open(&self.folders, &self.settings) else { return newest };
         let opened = Arc::new(opened);
         let mut shown = self.lock();
         shown.insert(0, Arc::clone(&opened));
@@ -110,14 +124,14 @@ impl Site {
         opened
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Served>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Shown>>> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The page's own policy; and no page may put it into a frame, which only a header can say.
-fn policy(shown: &Served) -> String {
-    format!("{}; frame-ancestors 'none'", shown.policy())
+fn policy() -> String {
+    format!("{}; frame-ancestors 'none'", Served::policy())
 }
 
 fn is_version(text: &str) -> bool {

@@ -113,6 +113,20 @@ fn the_demo_computes_what_it_says() {
     assert!(all.len() == 10 && all.iter().all(|finding| finding.agrees.is_some()));
     let agreeing = all.iter().filter(|finding| finding.agrees == Some(true)).count();
     assert!(shown.contains(&format!("{agreeing} of 10 statements hold")), "{shown}");
+    // It ends with every figure that two runs support, none of them empty, and the page of both.
+    let figures = folder.join("layerscope-demo/figures");
+    let of_words_or_steps = ["fig22", "shape2", "shape3", "machina1", "machina4"];
+    for figure in layerscope_report::figure::LIST.iter().filter(|figure| !of_words_or_steps.contains(&figure.id)) {
+        let ending = if figure.id.starts_with("table") { "md" } else { "pdf" };
+        let name = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().into_owned();
+        let files: Vec<_> = std::fs::read_dir(&figures).expect("a folder").map(|file| file.expect("a file")).collect();
+        let own = |file: &&std::fs::DirEntry| name(file).ends_with(ending) && name(file).split(['-', '.']).next() == Some(figure.id);
+        let found: Vec<_> = files.iter().filter(own).collect();
+        assert!(!found.is_empty(), "{}", figure.id);
+        assert!(found.iter().all(|file| file.metadata().expect("facts").len() > 100), "{}", figure.id);
+    }
+    let page = std::fs::read_to_string(folder.join("layerscope-demo/report.html")).expect("a page");
+    assert!(page.contains("<title>pocket-bert, pocket-gpt · Layerscope</title>") && page.contains("id=\"run1.groups.7\""));
     println!("{shown}");
     std::fs::remove_dir_all(folder).expect("removable");
 }

@@ -10,10 +10,10 @@ use serde_json::json;
 use super::{download, print, print_json, write_table};
 use crate::error::{Error, Result};
 use crate::facts::{ModelFacts, model_fingerprint, model_name};
-use crate::finish::{put_json, put_table, write_weights};
+use crate::finish::{PROJECTIONS, put_json, put_table, write_weights};
 use crate::store::Store;
 use crate::track::{Reference, stacked};
-use crate::weights::{MatrixMeasures, embedding_measures, embeddings_table, norm_facts, norms_table};
+use crate::weights::{MatrixMeasures, embedding_measures, embeddings_table, norm_facts, norms_table, projections_table};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     /// Checkpoints, as names and globs separated by commas: one table over all steps
     #[arg(long, value_name = "G", conflicts_with = "revision")]
     revisions: Option<String>,
-    /// Also write layers.parquet, norms.parquet, spectra.parquet and manifest.json there
+    /// Also write layers.parquet, norms.parquet, spectra.parquet, projections.parquet and manifest.json there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// embeddings or norms; both without it, which csv and jsonl cannot hold
@@ -111,7 +111,7 @@ fn of_one(arguments: &Arguments) -> Result<Weights> {
 fn of_training(arguments: &Arguments, revisions: &str) -> Result<Weights> {
     let source = download::checkpoints(&arguments.model)?;
     let (name, mut reference) = (model_name(&arguments.model), Reference::default());
-    let (mut entries, mut norms, mut said, mut last) = (Vec::new(), Vec::new(), Vec::new(), None);
+    let (mut entries, mut norms, mut projections, mut said, mut last) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), None);
     let revisions = source.select(revisions)?;
     let mut trajectory = Vec::with_capacity(revisions.len());
     for revision in &revisions {
@@ -131,6 +131,7 @@ fn of_training(arguments: &Arguments, revisions: &str) -> Result<Weights> {
         reference.compare(&revision.name, &ModelFacts::new(&arguments.model, None, String::new(), &model))?;
         let matrices = embedding_measures(&model)?;
         norms.push((revision, norms_table(&norm_facts(&model)?)?));
+        projections.push((revision, projections_table(&matrices)?));
         last = Some((sources(&matrices), model));
         entries.push((Some(revision.name.clone()), revision.step, matrices));
         trajectory.push(entry("measured", None));
@@ -144,6 +145,7 @@ fn of_training(arguments: &Arguments, revisions: &str) -> Result<Weights> {
         let store = Store::create(out)?;
         put_table(&store, "layers.parquet", &embeddings)?;
         put_table(&store, "norms.parquet", &norms)?;
+        put_table(&store, PROJECTIONS, &stacked(&projections)?)?;
         let facts = ModelFacts::new(&arguments.model, None, model_fingerprint(&model)?, &model);
         let command: Vec<String> = std::env::args().collect();
         put_json(
