@@ -292,10 +292,8 @@ fn it_ends_when_asked_to() {
         assert_eq!(server.get(&server.page()).status, 200);
         // Somebody who keeps a connection open does not keep the server.
         let idle = std::net::TcpStream::connect(&server.address).expect("somebody listens");
-        let address = server.address.clone();
         let outcome = server.signalled(signal);
         assert_eq!((outcome.status, outcome.stderr.as_str()), (0, ""), "{signal}");
-        assert!(std::net::TcpStream::connect(address).is_err());
         drop(idle);
     }
 }

@@ -101,6 +101,7 @@ impl Answer {
         let mut lines = head.lines();
         let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|word| word.parse().ok()).expect("a status");
         let headers = lines.filter_map(|line| line.split_once(": ")).map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+        let headers = headers.filter(|(name, _)| name != "date"); // the only one that changes by itself
         Answer { status, headers: headers.collect(), body: bytes[end + 4..].to_vec() }
     }
 
