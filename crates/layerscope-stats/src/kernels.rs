@@ -38,6 +38,23 @@ pub(crate) struct GroupVectors<'a> {
     pub mean: &'a mut [f64],
     pub unit: &'a mut [f64],
     pub within: &'a mut [f64],
+    /// Where mean and unit of the next group lie: groups are scattered over memory, so theirs are fetched while this one is computed.
+    pub next: [*const f64; 2],
+}
+
+impl GroupVectors<'_> {
+    /// Asks for the part of the next group's vectors that corresponds to a strip.
+    #[inline(always)]
+    fn prefetch(&self, start: usize) {
+        #[cfg(target_arch = "x86_64")]
+        for line in [start, start + LANES / 2] {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch reads nothing that the program could see, whatever the address.
+            unsafe { self.next.iter().for_each(|vector| _mm_prefetch::<_MM_HINT_T0>(vector.wrapping_add(line).cast())) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = start;
+    }
 }
 
 /// How new rows enter a running mean.
@@ -79,6 +96,7 @@ fn absorb_group_body(chunk: Chunk, weights: Weights, into: GroupVectors, m2: &mu
     let whole = chunk.dim - chunk.dim % LANES;
     if let [row] = *chunk.rows {
         for start in (0..whole).step_by(LANES) {
+            into.prefetch(start);
             add(&mut lanes, absorb_row(&chunk, row, start, weights, &mut into));
         }
         for start in whole..chunk.dim {
@@ -87,6 +105,7 @@ fn absorb_group_body(chunk: Chunk, weights: Weights, into: GroupVectors, m2: &mu
         }
     } else {
         for start in (0..whole).step_by(LANES) {
+            into.prefetch(start);
             add(&mut lanes, absorb_rows(&chunk, start, weights, &mut into));
         }
         for start in whole..chunk.dim {

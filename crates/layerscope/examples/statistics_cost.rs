@@ -1,8 +1,10 @@
 //! What the statistics cost beside the forward pass: `statistics_cost FOLDER IDS.json [--threads N] [--batch-tokens N] [--rounds N] [--all]`.
 //!
-//! Every round runs the sentences through the bare model, then through the model and the sketches. Prints one line of JSON:
-//! tokens per second of both, and the medians over the rounds of the time, and of the processor time, with statistics over that without.
+//! Every round runs a few batches through the bare model and through the model and the sketches; the next round takes the next batches.
+//! Prints one line of JSON: tokens per second of both, and the medians over the rounds of the time, and of the processor time, with
+//! statistics over that without.
 
+use std::collections::{BTreeSet, HashMap};
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
@@ -19,6 +21,8 @@ use layerscope_stats::sketch::SketchSet;
 
 /// States of the hash sample, as by default.
 const SAMPLE: usize = 20_000;
+/// Of a round: long enough to start and end workers, short enough that a noisy machine is the same in both halves.
+const BATCHES_PER_WORKER: usize = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,50 +38,91 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sequences: Vec<Vec<u32>> = serde_json::from_slice(&std::fs::read(ids)?)?;
     let transformer = Model::open(Path::new(folder))?.load(Cpu::new())?;
     let batches = Batch::cut(&sequences, workers.rows);
-    let items: Vec<Items> = batches.iter().enumerate().map(|(index, batch)| Items::new(spooled(index, batch))).collect();
-    let kept = Kept::choose(&KeepSettings { sample: SAMPLE, ..KeepSettings::default() }, items.iter().cloned().map(Ok))?;
-
+    let ids: BTreeSet<u32> = sequences.into_iter().flatten().collect();
+    let group_of: HashMap<u32, u32> = ids.into_iter().zip(0..).collect();
+    let items: Vec<Items> = batches.iter().enumerate().map(|(index, batch)| Items::new(spooled(index, batch, &group_of))).collect();
     let sketches =
         if options.iter().any(|option| option == "--all") { needs(&Family::SELECTABLE) } else { needs(&[Family::Norm, Family::Cosine]) };
 
-    // The sentences again and again, up to the end of pass `number`.
-    let items = &items;
-    let items_of = move |index: usize, number: usize| (index < number * items.len()).then(|| items[index % items.len()].clone());
-
+    // As `measure` does: the sample is kept only for measures that need it.
+    let sample = if sketches.sample { SAMPLE } else { 0 };
+    let kept = Kept::choose(&KeepSettings { sample, ..KeepSettings::default() }, items.iter().cloned().map(Ok))?;
     let tokens: usize = batches.iter().map(Batch::tokens).sum();
-    let collector = collector(&transformer, &kept, sketches);
-    let pass = |number: usize| move |index: usize| Ok(items_of(index, number));
-    let collect = |number: usize| collector.run(&transformer, (number - 1) * items.len(), workers, &pass(number), &mut |_| false);
+    let collector = collector(&transformer, group_of.len(), &kept, sketches);
+    let mut entered = 0;
+    // Batches are numbered through all passes, as in one long corpus.
+    let mut collect = |part: &[Items]| -> Result<(), Box<dyn Error>> {
+        let (first, end) = (entered, entered + part.len());
+        let batch = |index: usize| Ok((index < end).then(|| part[index - first].clone()));
+        entered = collector.run(&transformer, first, workers, &batch, &mut |_| false)?;
+        Ok(())
+    };
     // Once unmeasured: in a long corpus the state's memory is touched for the first time only once.
-    collect(1)?;
+    collect(&items)?;
 
-    let mut rounds: Vec<[f64; 4]> = Vec::new();
-    for round in 0..option("--rounds", 9)? {
-        let (start, cpu) = (Instant::now(), cpu_seconds());
-        forward_all(&transformer, &batches, workers.threads, &Blind)?;
-        let (bare, bare_cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-        let (start, cpu) = (Instant::now(), cpu_seconds());
-        collect(round + 2)?;
-        rounds.push([bare, start.elapsed().as_secs_f64(), bare_cpu, cpu_seconds() - cpu]);
+    let part = BATCHES_PER_WORKER * workers.threads;
+    let parts: Vec<(&[Batch], &[Items])> = batches.chunks_exact(part).zip(items.chunks_exact(part)).collect();
+    if parts.is_empty() {
+        return Err(format!("{tokens} tokens are too few for {part} batches").into());
     }
-    let median = |of: &dyn Fn(&[f64; 4]) -> f64| {
+    let mut rounds: Vec<Round> = Vec::new();
+    for round in 0..option("--rounds", 30)?.max(parts.len()) {
+        let (batches, items) = parts[round % parts.len()];
+        let bare = || Ok(forward_all(&transformer, batches, workers.threads, &Blind)?);
+        let tokens = batches.iter().map(Batch::tokens).sum();
+        // Who comes first changes, so that a machine that slows down or speeds up favours nobody.
+        let (bare, with) = if round % 2 == 0 {
+            (timed(bare)?, timed(|| collect(items))?)
+        } else {
+            let with = timed(|| collect(items))?;
+            (timed(bare)?, with)
+        };
+        rounds.push(Round { tokens, bare, with });
+    }
+    let quantile = |share: f64, of: &dyn Fn(&Round) -> f64| {
         let mut values: Vec<f64> = rounds.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
+        values[(share * (values.len() - 1) as f64).round() as usize]
     };
-    let speed = |seconds: f64| tokens as f64 / seconds;
+    // What a noisy machine does to a round only ever makes it longer: the fastest of those over the same batches tell most of the program.
+    let fastest = |of: &dyn Fn(&Round) -> f64| -> f64 {
+        (0..parts.len()).map(|part| rounds.iter().skip(part).step_by(parts.len()).map(of).fold(f64::INFINITY, f64::min)).sum()
+    };
+    let median = |of: &dyn Fn(&Round) -> f64| quantile(0.5, of);
+    let cost = |round: &Round| round.with.wall / round.bare.wall;
     let report = serde_json::json!({
         "tokens": tokens,
-        "bare": speed(median(&|round| round[0])),
-        "with_statistics": speed(median(&|round| round[1])),
-        "cost": median(&|round| round[1] / round[0]),
-        "cpu_cost": median(&|round| round[3] / round[2]),
+        "bare": median(&|round| round.tokens as f64 / round.bare.wall),
+        "with_statistics": median(&|round| round.tokens as f64 / round.with.wall),
+        "cost": median(&cost),
+        "cost_quartiles": [quantile(0.25, &cost), quantile(0.75, &cost)],
+        "fastest_cost": fastest(&|round| round.with.wall) / fastest(&|round| round.bare.wall),
+        "cpu_cost": median(&|round| round.with.processor / round.bare.processor),
     });
     println!("{report}");
     Ok(())
 }
 
-/// Processor time of all threads so far: on a shared machine steadier than the clock.
+/// The same batches without and with statistics.
+struct Round {
+    tokens: usize,
+    bare: Seconds,
+    with: Seconds,
+}
+
+struct Seconds {
+    wall: f64,
+    /// Of all threads: on a shared machine steadier than the clock.
+    processor: f64,
+}
+
+fn timed(work: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<Seconds, Box<dyn Error>> {
+    let (start, processor) = (Instant::now(), cpu_seconds());
+    work()?;
+    Ok(Seconds { wall: start.elapsed().as_secs_f64(), processor: cpu_seconds() - processor })
+}
+
+/// Processor time of all threads so far.
 fn cpu_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure is ours and outlives the call.
@@ -85,8 +130,8 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// A batch as the spool would give it: groups are token ids.
-fn spooled(index: usize, batch: &Batch) -> SpoolBatch {
+/// A batch as the spool would give it: a group for every token id that occurs, without gaps.
+fn spooled(index: usize, batch: &Batch, group_of: &HashMap<u32, u32>) -> SpoolBatch {
     let sequence = |(number, range): (usize, std::ops::Range<usize>)| Sequence {
         document: DocumentId { file: 0, record: (index << 20 | number) as u64, chunk: 0 },
         first: 0,
@@ -96,12 +141,13 @@ fn spooled(index: usize, batch: &Batch) -> SpoolBatch {
         counted: range.len() as u32,
     };
     let sequences = batch.ranges().enumerate().map(sequence).collect();
-    SpoolBatch { index, ids: batch.ids().to_vec(), groups: batch.ids().to_vec(), offsets: batch.offsets().to_vec(), sequences }
+    let groups = batch.ids().iter().map(|id| group_of[id]).collect();
+    SpoolBatch { index, ids: batch.ids().to_vec(), groups, offsets: batch.offsets().to_vec(), sequences }
 }
 
-fn collector<'a>(transformer: &Transformer<Cpu>, kept: &'a Kept, sketches: SketchSet) -> Collector<'a> {
+fn collector<'a>(transformer: &Transformer<Cpu>, groups: usize, kept: &'a Kept, sketches: SketchSet) -> Collector<'a> {
     let spec = transformer.spec();
-    let shape = StateShape { groups: spec.vocabulary, dim: spec.width, kept: kept.len(), sketches };
+    let shape = StateShape { groups, dim: spec.width, kept: kept.len(), sketches };
     let states = transformer.points().into_iter().map(|at| (at, PointState::new(&shape, at == Point::Embedding, Some(1e9)))).collect();
     Collector::new(states, 0, CollectSettings { kept, sketches, before: None, on_error: OnError::Fail })
 }

@@ -20,7 +20,7 @@ const BYTES_PER_SAMPLED_NUMBER: usize = 32;
 /// A kept state of a chosen token in its table, while that is made and written.
 const BYTES_PER_TOKEN_ROW: usize = 320;
 /// Blocks of products while neighbours are looked for.
-const NEIGHBOUR_BYTES: usize = 8 << 20;
+const NEIGHBOUR_BYTES: usize = 16 << 20;
 /// Square matrices while spectra and linear maps are computed.
 const MATRICES_AT_THE_END: usize = 24;
 /// What the allocator wastes: one part in so many.

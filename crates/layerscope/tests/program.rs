@@ -54,6 +54,17 @@ fn unknown_keys_are_a_warning() {
 }
 
 #[test]
+fn the_page_of_measures_is_what_the_program_prints() {
+    let outcome = layerscope(&["measures"]);
+    assert_eq!(outcome.status, 0);
+    let page = std::fs::read_to_string(root().join("docs/measures.md")).expect("docs/measures.md");
+    assert!(page.ends_with(&outcome.stdout), "write `layerscope measures` below the first lines of docs/measures.md");
+    for measure in layerscope_stats::measure::MEASURES {
+        assert!(page.contains(&format!("| {} ", measure.name)), "{}", measure.name);
+    }
+}
+
+#[test]
 fn models_lists_every_family() {
     let outcome = layerscope(&["models"]);
     assert_eq!(outcome.status, 0);

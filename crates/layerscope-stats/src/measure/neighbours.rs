@@ -10,8 +10,8 @@ use layerscope_compute::for_each_isa;
 use super::parallel::{in_order, in_order_with};
 use crate::vectors::square_distance_f32;
 
-/// Rows of a block: the products of two blocks, 1 MiB, stay in the second-level cache.
-const BLOCK: usize = 512;
+/// Rows of a block: twice those that a product packs together, so that packing costs little (512 were 15 % slower, 2112 no faster).
+const BLOCK: usize = 1056;
 
 /// Columns looked at together.
 const STRIP: usize = 32;
@@ -89,8 +89,10 @@ fn blocks_of(states: &[f32], dim: usize, rows: &[u32], k: usize, threads: usize)
     let rounding = (dim as f64 + 32.0) * 2f64.powi(-24);
     in_order(threads, parts.len(), |place| {
         let rows = parts[place];
-        let states: Vec<f32> =
-            rows.iter().flat_map(|&row| state(row).iter().zip(&mean).map(|(&x, mean)| ((f64::from(x) - mean) * scale) as f32)).collect();
+        let mut states = Vec::with_capacity(rows.len() * dim);
+        for &row in rows {
+            states.extend(state(row).iter().zip(&mean).map(|(&x, mean)| ((f64::from(x) - mean) * scale) as f32));
+        }
         let squares: Vec<f64> = states.chunks_exact(dim).map(|a| a.iter().map(|&x| f64::from(x).powi(2)).sum()).collect();
         let weight = |sign: f64| squares.iter().map(|square| (square * (1.0 + sign * rounding) + sign * 1e-37) as f32).collect();
         let candidates = rows.iter().map(|_| Candidates { k, bounds: Vec::with_capacity(k + 1), near: Vec::new(), prune_at: 8 * k + 64 });
@@ -226,7 +228,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_exact_whatever_the_data() {
-        let (rows, dim) = (1300, 21);
+        let (rows, dim) = (2400, 21);
         let noise = |at: usize| (sample_hash(4, at as u64, 0) >> 40) as f32 / 16_777_216.0 - 0.5;
         let base: Vec<f32> = (0..rows * dim).map(noise).collect();
         let change = |change: &dyn Fn(usize, usize, f32) -> f32| -> Vec<f32> {

@@ -109,19 +109,27 @@ impl GroupMoments {
 
     /// Adds these rows of a checked batch.
     pub(super) fn update_segments(&mut self, batch: &BatchRows, segments: &Segments) {
-        for (group, rows) in segments.iter() {
-            self.absorb_rows(group as usize, batch, rows);
+        let later = segments.iter().skip(1).map(|(group, _)| group as usize);
+        let last = self.groups().saturating_sub(1);
+        for ((group, rows), next) in segments.iter().zip(later.chain([last])) {
+            self.absorb_rows(group as usize, batch, rows, next);
         }
     }
 
-    /// Adds rows to one group.
-    pub(super) fn absorb_rows(&mut self, at: usize, batch: &BatchRows, rows: &[u32]) {
+    /// Adds rows to one group; `next` is the group that comes after it.
+    pub(super) fn absorb_rows(&mut self, at: usize, batch: &BatchRows, rows: &[u32], next: usize) {
         let vector = at * self.dim..(at + 1) * self.dim;
+        let next = [&self.mean, &self.unit].map(|vectors| vectors[next * self.dim..].as_ptr());
+        if self.n[at] == 0 {
+            // Memory that is read before it is written costs the system two page faults instead of one.
+            self.mean[vector.clone()].fill(0.0);
+            self.unit[vector.clone()].fill(0.0);
+        }
         for chunk in batch.chunks(rows) {
             let new = batch.scalars(chunk.rows);
             let weights = Weights::new((self.n[at], self.nonzero[at]), new.n, new.nonzero);
-            let into =
-                GroupVectors { mean: &mut self.mean[vector.clone()], unit: &mut self.unit[vector.clone()], within: &mut self.within };
+            let (mean, unit) = (&mut self.mean[vector.clone()], &mut self.unit[vector.clone()]);
+            let into = GroupVectors { mean, unit, within: &mut self.within, next };
             kernels::absorb_group(batch.isa(), chunk, weights, into, &mut self.m2[at]);
             self.add_scalars(at, new.n, new.nonzero, new.square, new.norm);
         }

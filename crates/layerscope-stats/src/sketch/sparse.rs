@@ -38,7 +38,7 @@ impl SparseGroupMoments {
     pub(super) fn update_segments(&mut self, batch: &BatchRows, segments: &Segments) {
         for (group, rows) in segments.iter() {
             let place = self.place(group);
-            self.moments.absorb_rows(place, batch, rows);
+            self.moments.absorb_rows(place, batch, rows, place);
         }
     }
 
