@@ -164,6 +164,57 @@ fn a_served_page_asks_for_points_and_gets_what_the_whole_page_has() {
 }
 
 #[test]
+fn a_trajectory_has_the_tables_of_its_steps() {
+    let folder = Folder::new("steps");
+    folder.stored("t/steps/step0", &long(10));
+    folder.stored("t/steps/step8", &long(20));
+    let entry = |step: i64, status: &str| json!({"revision": format!("step{step}"), "step": step, "status": status, "folder": format!("steps/step{step}")});
+    let manifest = json!({"model": {"name": "t"}, "trajectory": [entry(8, "measured"), entry(0, "measured"), entry(4, "missing")]});
+    let matrices = Table::new([
+        ("point", Column::Text(vec![Some("input_embedding".into()); 3])),
+        ("group_id", Column::Integer(vec![Some(5), Some(6), Some(5)])),
+        ("x", Column::Real(vec![Some(0.5), Some(1.5), Some(2.5)])),
+        ("y", Column::Real(vec![Some(0.0); 3])),
+        ("step", Column::Integer(vec![Some(0), Some(0), Some(8)])),
+    ]);
+    let mut bytes = Vec::new();
+    parquet::write(&matrices.unwrap(), &mut bytes).unwrap();
+    fs::write(folder.0.join("t/projections.parquet"), bytes).unwrap();
+    let whole = folder.stored("t", &Run { manifest, groups: None, ..run("t") });
+    let page = written(&[whole], &Settings::default());
+    let elements = elements(&page);
+    let index: serde_json::Value = serde_json::from_slice(&decoded(elements["index"])).unwrap();
+    let steps = index["runs"][0]["steps"].as_array().unwrap();
+    assert_eq!(steps.iter().map(|step| step["step"].as_i64().unwrap()).collect::<Vec<_>>(), [0, 8]);
+    assert_eq!(steps[1]["groups"], "run0.step1.groups");
+    assert_eq!(steps[1]["points"]["groups"][4], json!({"layer": 4, "point": "block", "block": "run0.step1.groups.4"}));
+    let header = |name: &str| -> serde_json::Value {
+        let block = decoded(elements[name]);
+        let length = u32::from_le_bytes(block[..4].try_into().unwrap()) as usize;
+        serde_json::from_slice(&block[4..4 + length]).unwrap()
+    };
+    let sizes = [
+        "run0.step0.groups",
+        "run0.step1.groups",
+        "run0.step1.groups.4",
+        "run0.step0.tokens.0",
+        "run0.projections.0",
+        "run0.projections.1",
+    ];
+    assert_eq!(sizes.map(|name| header(name)["rows"].as_u64().unwrap()), [10, 20, 20, 2, 2, 1]);
+    // A server has the same.
+    let served = Served::open(&[folder.0.join("t")]).unwrap();
+    for name in elements.keys().filter(|name| name.contains(".step") || name.contains("projections")) {
+        assert!(served.block(name).unwrap().unwrap() == decoded(elements[*name]), "{name}");
+    }
+    for stranger in ["run0.step2.groups", "run0.step1.groups.5", "run0.projections.2", "run0.step1"] {
+        assert_eq!(served.block(stranger).unwrap(), None, "{stranger}");
+    }
+    fs::write(folder.0.join("t/steps/step8/manifest.json"), "{\"other\": 1}").unwrap();
+    assert_eq!(served.is_current(), Some(false), "a step was measured anew");
+}
+
+#[test]
 fn blocks_are_columns_by_their_layout() {
     let folder = Folder::new("layout");
     folder.stored("a", &run("a"));

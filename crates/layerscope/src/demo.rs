@@ -3,36 +3,38 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use layerscope_report::export::{self, Format};
 use layerscope_report::{Run, figure, page};
 
 use crate::cancel::CancelToken;
 use crate::embedded;
 use crate::error::Result;
-use crate::findings::{Finding, findings};
+use crate::findings::{Finding, findings, findings_table};
 use crate::plan::Plan;
 use crate::run::{Event, measure};
 use crate::settings::Options;
 use crate::store::Store;
 
-/// The file of the page.
+/// What the folder holds beside the runs.
+const FINDINGS: &str = "findings.md";
+const FIGURES: &str = "figures";
 const PAGE: &str = "report.html";
 
 /// What the demonstration leaves.
 #[derive(Debug)]
 pub struct Demo {
-    /// Where the runs are.
+    /// Where everything is: a folder for each run, the figures, the page.
     pub out: PathBuf,
     /// The encoder's and the decoder's run.
     pub runs: [Run; 2],
     /// What papers found, and whether it is seen here.
     pub findings: Vec<Finding>,
-    /// The folder of the figures, and how many there are.
-    pub figures: (PathBuf, usize),
-    /// The page.
-    pub page: PathBuf,
+    /// The figures of both.
+    pub drawing: figure::Drawing,
 }
 
-/// Measures the embedded models on the embedded text, anew every time, into one folder each; and draws figures and a page of both.
+/// Measures the embedded models on the embedded text, anew every time, into one folder each; then writes the findings, every figure and
+/// the page.
 pub fn run(out: &Path, threads: Option<usize>, cancel: &CancelToken, show: &mut dyn FnMut(Event<'_>)) -> Result<Demo> {
     let (text, _folder) = embedded::unpack_text()?;
     let mut measured = |name: &str| -> Result<Run> {
@@ -54,13 +56,19 @@ pub fn run(out: &Path, threads: Option<usize>, cancel: &CancelToken, show: &mut 
     };
     let runs = [measured(embedded::NAMES[0])?, measured(embedded::NAMES[1])?];
     let findings = findings(&runs[0], &runs[1]);
-    show(Event::Note("drawing figures and a page".to_owned()));
-    let figures = out.join("figures");
-    let drawing = figure::draw(&runs, &figure::Settings::default(), &figures, &mut |_| {})?;
-    let mut html = Vec::new();
-    page::write(&runs, &page::Settings::default(), &mut html)?;
-    Store::create(out)?.put_atomic(PAGE, |file| file.write_all(&html))?;
-    Ok(Demo { out: out.to_owned(), runs, findings, figures: (figures, drawing.written.len()), page: out.join(PAGE) })
+    let store = Store::create(out)?;
+    let table = findings_table(&findings)?;
+    put(&store, FINDINGS, |bytes| export::write(&table, Format::Markdown, bytes))?;
+    show(Event::Note("drawing the figures".to_owned()));
+    let drawing = figure::draw(&runs, &figure::Settings::default(), &out.join(FIGURES), &mut |_| {})?;
+    put(&store, PAGE, |bytes| page::write(&runs, &page::Settings::default(), bytes))?;
+    Ok(Demo { out: out.to_owned(), runs, findings, drawing })
+}
+
+fn put(store: &Store, name: &str, write: impl FnOnce(&mut Vec<u8>) -> layerscope_report::Result<()>) -> Result<()> {
+    let mut bytes = Vec::new();
+    write(&mut bytes)?;
+    store.put_atomic(name, |out| out.write_all(&bytes))
 }
 
 impl fmt::Display for Demo {
@@ -83,18 +91,17 @@ impl fmt::Display for Demo {
             writeln!(out, "    {mark}")?;
         }
         let agreeing = self.findings.iter().filter(|finding| finding.agrees == Some(true)).count();
-        writeln!(out, "\n{agreeing} of {} statements hold in these models. The runs are in {}.", self.findings.len(), self.out.display())?;
-        writeln!(
-            out,
-            "{} figures and tables: {}. A page to explore: {}.\n",
-            self.figures.1,
-            self.figures.0.display(),
-            self.page.display()
-        )?;
-        let [first, second] = embedded::NAMES;
+        writeln!(out, "\n{agreeing} of {} statements hold in these models.\n", self.findings.len())?;
+        let (at, [first, second]) = (|name: &str| self.out.join(name).display().to_string(), embedded::NAMES);
+        let files: usize = self.drawing.written.iter().map(|written| written.files.len()).sum();
+        writeln!(out, "page       {}: open it in a browser", at(PAGE))?;
+        writeln!(out, "figures    {}: {} in {files} files", at(FIGURES), self.drawing.written.len())?;
+        writeln!(out, "tables     {} and {}, as Parquet", at(first), at(second))?;
+        writeln!(out, "findings   {}\n", at(FINDINGS))?;
         writeln!(out, "What to try next:\n")?;
-        writeln!(out, "  layerscope show {}/{first} --table groups | less", self.out.display())?;
+        writeln!(out, "  layerscope show {} --table groups | less", at(first))?;
         writeln!(out, "  layerscope measure --model {second} --ablate final-norm --corpus YOUR-TEXT.txt --out altered")?;
-        writeln!(out, "  layerscope measure --model FOLDER-OR-HUB-ID --corpus YOUR-TEXT.txt --out run")
+        writeln!(out, "  layerscope measure --model FOLDER-OR-HUB-ID --corpus YOUR-TEXT.txt --out run")?;
+        writeln!(out, "  layerscope track --model FOLDER-OR-HUB-ID --revisions 'step*' --corpus YOUR-TEXT.txt --out training")
     }
 }

@@ -1,12 +1,15 @@
 //! What a lone executable carries: two trained models and a slice of their text; and where the other pocket models are found.
 
+use std::io::Read;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use flate2::read::GzDecoder;
+
 use crate::error::{Error, Result};
 
-/// A file's name and content.
+/// A file's name and content, compressed.
 type File = (&'static str, &'static [u8]);
 
 /// The embedded models: name and files.
@@ -75,8 +78,10 @@ impl From<PathBuf> for Located {
 pub fn unpack(name: &str) -> Result<Option<Located>> {
     let Some((_, files)) = MODELS.iter().find(|(known, _)| *known == name) else { return Ok(None) };
     let folder = TemporaryFolder::create()?;
-    for (name, content) in files {
-        folder.write(name, content)?;
+    for (name, compressed) in files {
+        let mut content = Vec::new();
+        GzDecoder::new(*compressed).read_to_end(&mut content).map_err(|source| Error::io(&folder.path().join(name), source))?;
+        folder.write(name, &content)?;
     }
     Ok(Some(Located { path: folder.path().to_owned(), _temporary: Some(folder) }))
 }

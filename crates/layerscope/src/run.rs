@@ -33,8 +33,10 @@ const NOT_SEMANTIC: &[&str] = &["threads", "max-memory", "checkpoint-seconds", "
 /// What happens while a run goes on, for whoever shows it.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
-    /// Something to know: what a preset set, a resume, an estimate.
+    /// Something to know: what a preset set, a resume.
     Note(String),
+    /// What there is to do, and the memory it will take.
+    Estimate(String),
     /// Something to worry about.
     Warning(String),
     /// The text is being read.
@@ -427,7 +429,7 @@ fn tell_estimate(estimate: &Estimate, passes: &[usize], spool: &Spool, show: &mu
     let counters = spool.counters();
     let largest = passes.iter().copied().max().unwrap_or(0);
     let several = if passes.len() > 1 { format!(" in {} passes over the layers", passes.len()) } else { String::new() };
-    show(Event::Note(format!(
+    show(Event::Estimate(format!(
         "{} documents, {} tokens, {} groups; memory estimate {}{several}",
         crate::text::grouped(counters.documents as usize),
         crate::text::grouped(counters.tokens as usize),

@@ -52,7 +52,7 @@ pub fn track(journey: Journey, cancel: &CancelToken, show: &mut dyn FnMut(Event<
         store.remove(MANIFEST)?;
         work.clear()?;
     }
-    let mut traveller = Traveller { journey: &journey, work: &work, reference: Reference::default(), shared: None };
+    let mut traveller = Traveller { journey: &journey, work: &work, reference: Reference::default(), shared: None, estimated: false };
     if let Source::Folder(_) = journey.source {
         traveller.compare_all(&revisions)?;
     }
@@ -102,6 +102,8 @@ struct Traveller<'a> {
     work: &'a Work,
     reference: Reference,
     shared: Option<Shared>,
+    /// Whether the memory was estimated: checkpoints of one training need the same.
+    estimated: bool,
 }
 
 impl Traveller<'_> {
@@ -202,7 +204,14 @@ impl Traveller<'_> {
             (false, None) => Some(self.text(&model, cancel, show)?),
         };
         let plan = Plan { out: out.to_owned(), revision: Some(revision.name.clone()), shared, ..self.journey.plan.clone() };
-        let manifest = measure(plan, folder, cancel, show)?;
+        let estimated = &mut self.estimated;
+        let manifest = measure(plan, folder, cancel, &mut |event| {
+            let is_estimate = matches!(event, Event::Estimate(_));
+            if !(is_estimate && *estimated) {
+                *estimated |= is_estimate;
+                show(event);
+            }
+        })?;
         let step = Store::create(out)?;
         let written = [WEIGHTS, PROJECTIONS].iter().all(|name| step.path(name).exists());
         if !written || self.journey.plan.overwrite {

@@ -13,24 +13,29 @@ fn assets() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets")
 }
 
-fn gunzip(path: &Path) -> String {
+fn gunzip(path: &Path) -> Vec<u8> {
     let output = Command::new("gzip").arg("-dc").arg(path).output().expect("gzip");
-    String::from_utf8(output.stdout).expect("UTF-8")
+    assert!(output.status.success(), "{}", path.display());
+    output.stdout
+}
+
+fn gunzip_text(path: &Path) -> String {
+    String::from_utf8(gunzip(path)).expect("UTF-8")
 }
 
 #[test]
 fn the_embedded_files_are_the_pocket_models() {
     for model in ["pocket-bert", "pocket-gpt"] {
         for file in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
-            let embedded = assets().join(model).join(file);
+            let embedded = assets().join(model).join(format!("{file}.gz"));
             assert!(embedded.symlink_metadata().expect("there").is_file(), "a package needs files, not links: {}", embedded.display());
-            let read = |path: &Path| std::fs::read(path).expect("readable");
-            assert_eq!(read(&embedded), read(&root().join("pocket").join(model).join(file)), "{model}/{file}");
+            let original = std::fs::read(root().join("pocket").join(model).join(file)).expect("readable");
+            assert!(gunzip(&embedded) == original, "{model}/{file}");
         }
     }
-    let whole = gunzip(&root().join("pocket/corpus/sample.txt.gz"));
+    let whole = gunzip_text(&root().join("pocket/corpus/sample.txt.gz"));
     let slice: Vec<&str> = whole.lines().step_by(5).collect();
-    assert_eq!(gunzip(&assets().join("novels.txt.gz")).lines().collect::<Vec<_>>(), slice, "every fifth sentence");
+    assert_eq!(gunzip_text(&assets().join("novels.txt.gz")).lines().collect::<Vec<_>>(), slice, "every fifth sentence");
 }
 
 /// A program alone in an empty folder: no checkout around it.
@@ -113,21 +118,37 @@ fn the_demo_computes_what_it_says() {
     assert!(all.len() == 10 && all.iter().all(|finding| finding.agrees.is_some()));
     let agreeing = all.iter().filter(|finding| finding.agrees == Some(true)).count();
     assert!(shown.contains(&format!("{agreeing} of 10 statements hold")), "{shown}");
-    // It ends with every figure that two runs support, none of them empty, and the page of both.
-    let figures = folder.join("layerscope-demo/figures");
-    let of_words_or_steps = ["fig22", "shape2", "shape3", "machina1", "machina4"];
-    for figure in layerscope_report::figure::LIST.iter().filter(|figure| !of_words_or_steps.contains(&figure.id)) {
-        let ending = if figure.id.starts_with("table") { "md" } else { "pdf" };
-        let name = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().into_owned();
-        let files: Vec<_> = std::fs::read_dir(&figures).expect("a folder").map(|file| file.expect("a file")).collect();
-        let own = |file: &&std::fs::DirEntry| name(file).ends_with(ending) && name(file).split(['-', '.']).next() == Some(figure.id);
-        let found: Vec<_> = files.iter().filter(own).collect();
-        assert!(!found.is_empty(), "{}", figure.id);
-        assert!(found.iter().all(|file| file.metadata().expect("facts").len() > 100), "{}", figure.id);
-    }
-    let page = std::fs::read_to_string(folder.join("layerscope-demo/report.html")).expect("a page");
-    assert!(page.contains("<title>pocket-bert, pocket-gpt · Layerscope</title>") && page.contains("id=\"run1.groups.7\""));
     println!("{shown}");
+
+    // Figures, the page and the findings are there, and where the text says.
+    let demo = folder.join("layerscope-demo");
+    let read = |path: &Path| std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let files: Vec<_> = std::fs::read_dir(demo.join("figures")).expect("figures").map(|entry| entry.expect("a file").path()).collect();
+    assert!(files.iter().all(|file| !read(file).is_empty()), "{files:?}");
+    // Everything but what needs words, steps or embedding matrices.
+    let absent = ["fig22", "shape2", "shape3", "machina1", "machina4"];
+    for id in layerscope_report::figure::LIST.iter().map(|figure| figure.id).filter(|id| !absent.contains(id)) {
+        let extensions: &[&str] = match id {
+            "table1" | "table2" | "table3" => &["md", "csv", "tex"],
+            "fig3" => &["svg", "pdf", "png"],
+            _ => &["svg", "pdf", "png", "csv"],
+        };
+        for extension in extensions {
+            let is = |name: &str| name.split(['-', '.']).next() == Some(id) && name.ends_with(extension);
+            assert!(
+                files.iter().any(|file| is(file.file_name().expect("a name").to_str().expect("UTF-8"))),
+                "{id} as {extension}: {files:?}"
+            );
+        }
+    }
+    assert!(shown.contains(&format!(" in {} files", files.len() - 1)), "figures.tex apart, {}: {shown}", files.len());
+    let page = String::from_utf8(read(&demo.join("report.html"))).expect("UTF-8");
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>") && page.contains("pocket-bert"));
+    let saved = String::from_utf8(read(&demo.join("findings.md"))).expect("UTF-8");
+    assert!(all.iter().all(|finding| saved.contains(finding.statement)), "{saved}");
+    for path in ["layerscope-demo/report.html", "layerscope-demo/figures", "layerscope-demo/pocket-bert", "layerscope-demo/findings.md"] {
+        assert!(shown.contains(path), "{path}: {shown}");
+    }
     std::fs::remove_dir_all(folder).expect("removable");
 }
 

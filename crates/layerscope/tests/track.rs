@@ -196,12 +196,26 @@ fn strangers_and_globs_that_match_nothing_are_refused() {
     assert_eq!(outcome.status, 5, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("step2 is not of the same model as step1: its family"), "{}", outcome.stderr);
     assert!(!out.join("steps").exists(), "nothing was measured");
+    let folder = training("track-other-tokens", &[("step1", "pocket-gpt/step512"), ("step2", "pocket-char/step16384")]);
+    let outcome = tracked(folder.to_str().expect("UTF-8"), "step*", &out);
+    assert_eq!(outcome.status, 5, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("step2 is not of the same model as step1: its vocabulary is 257, not 2048"), "{}", outcome.stderr);
     let outcome = tracked("pocket/pocket-pythia", "epoch*", &out);
     assert_eq!(outcome.status, 2, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("`epoch*` matches none"), "{}", outcome.stderr);
     let outcome = tracked("pocket/pocket-pythia", "step1,step2", &out);
     assert_eq!(outcome.status, 5, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("none of the 2 checkpoints"), "{}", outcome.stderr);
+}
+
+#[test]
+fn the_memory_of_a_trajectory_is_estimated_once() {
+    let out = empty_folder("track-estimate");
+    let loud: Vec<&str> = arguments("pocket/pocket-gpt", "step*", &out).into_iter().filter(|argument| *argument != "--quiet").collect();
+    let outcome = layerscope(&loud);
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    assert_eq!(outcome.stderr.matches("memory estimate").count(), 1, "{}", outcome.stderr);
+    assert_eq!(outcome.stderr.matches("checkpoint ").count(), 4, "{}", outcome.stderr);
 }
 
 #[test]
@@ -221,13 +235,14 @@ fn weights_over_checkpoints_have_the_rows_of_each() {
     let out = empty_folder("track-weights");
     let outcome = layerscope(&["weights", "--model", "pocket/pocket-gpt", "--revisions", "step*", "--out", out.to_str().expect("UTF-8")]);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
-    let (layers, norms) =
-        (parquet::read(&out.join("layers.parquet")).expect("a table"), parquet::read(&out.join("norms.parquet")).expect("a table"));
+    let [layers, norms, projections] =
+        ["layers", "norms", "projections"].map(|name| parquet::read(&out.join(format!("{name}.parquet"))).expect("a table"));
+    assert_eq!(projections.rows(), 4 * 2 * 2048, "every token of both matrices at every step");
     for (revision, step) in [("step0", 0), ("step32", 32), ("step512", 512), ("step16384", 16384)] {
         let single = empty_folder("track-weights-single");
         let model = format!("pocket/pocket-gpt/{revision}");
         assert_eq!(layerscope(&["weights", "--model", &model, "--out", single.to_str().expect("UTF-8")]).status, 0);
-        for (table, name) in [(&layers, "layers.parquet"), (&norms, "norms.parquet")] {
+        for (table, name) in [(&layers, "layers.parquet"), (&norms, "norms.parquet"), (&projections, "projections.parquet")] {
             let single = parquet::read(&single.join(name)).expect("a table");
             assert_eq!(bare(table, |row| cell(table, "step", row) == Cell::Integer(step)), bare(&single, |_| true), "{revision} {name}");
         }

@@ -117,7 +117,7 @@ function stepSlider(labels: string[], place: number, change: (place: number) => 
     input.setAttribute("aria-valuetext", output.textContent);
     change(Number(input.value));
   });
-  return h("div", { class: "slider" }, h("span", { class: "note" }, "Step"), h("span", {}), input, h("span", {}), output);
+  return h("div", { class: "slider bare" }, input, output);
 }
 
 /** What was measured of the matrices, at the last step. */

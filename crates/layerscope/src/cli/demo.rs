@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Where the runs go
+    /// Where runs, figures and the page go
     #[arg(long, value_name = "DIR", default_value = "layerscope-demo")]
     out: PathBuf,
     /// Worker threads; all processors by default

@@ -44,7 +44,7 @@ impl Display {
 
     pub fn show(&mut self, event: Event<'_>) {
         match event {
-            Event::Note(text) => self.say("note", &text),
+            Event::Note(text) | Event::Estimate(text) => self.say("note", &text),
             Event::Warning(text) => self.say("warning", &text),
             Event::Stopping => self.say("note", "stopping: finishing the batches under way and saving; once more to stop at once"),
             Event::Finished(_) => self.end(),

@@ -27,7 +27,7 @@ interface Row {
 
 /** A panel that computes when it is opened, and again when the range changes while it is open. */
 export function sweepPanel(book: Book, session: Session): { element: HTMLElement; refresh: () => void } {
-  const inside = h("div", {});
+  const inside = h("div", { class: "stack" });
   const panel = h("details", { class: "panel", id: "sweep" }, h("summary", {}, h("span", { class: "summary-title" }, "Does the range of frequencies matter?")), inside);
   let asked = 0;
   const refresh = () => {
