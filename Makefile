@@ -17,6 +17,7 @@ test: lint $(MINILM)/config.json ## Every test that needs only a Rust toolchain 
 	cargo build --release --workspace
 	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release --workspace
 	NO_NODE=1 PYTHON=$(PYTHON) tools/test_page.sh
+	PYTHON=$(PYTHON) tools/check_pdfs.sh
 
 test-all: test $(VENV)/ready $(OTHERS)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples
@@ -50,6 +51,9 @@ bench: $(VENV)/ready $(OTHERS)/ready ## Speed against the reference library and 
 fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
 	$(REFERENCE) tools/make_fixtures.py
 
+pictures: ## The pictures of the README, drawn anew from the pocket models
+	PYTHON=$(PYTHON) tools/make_pictures.sh
+
 parity: $(VENV)/ready ## Compare MODEL=folder with the reference library, layer by layer
 	@test -n "$(MODEL)" || { echo "usage: make parity MODEL=folder"; exit 2; }
 	$(REFERENCE) tools/parity.py "$(MODEL)"
@@ -75,4 +79,4 @@ $(OTHERS)/ready: tools/cross_check_requirements.txt $(VENV)/ready
 	$(REFERENCE) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(OTHERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/reference.pth"
 	touch $@
 
-.PHONY: help test test-all lint bench fixtures parity
+.PHONY: help test test-all lint bench fixtures pictures parity

@@ -1,14 +1,18 @@
-#!/bin/sh
-# Checks every PDF in the given folders: sound (qpdf), every font embedded (pdffonts), text extractable (pdftotext).
-set -eu
-for folder in "$@"; do
-    for pdf in "$folder"/*.pdf; do
-        qpdf --check "$pdf" >/dev/null || { echo "$pdf: not a sound PDF" >&2; exit 1; }
-        pdffonts "$pdf" | tail -n +3 | awk '{ if ($(NF-4) != "yes") exit 1 }' || { echo "$pdf: a font is not embedded" >&2; exit 1; }
-        pdftotext "$pdf" - | grep -q '[A-Za-z]' || { echo "$pdf: no text" >&2; exit 1; }
-    done
-    case $(pdftotext -raw "$folder/fig4.pdf" - 2>/dev/null) in
-    *layer*slope*) ;;
-    *) echo "$folder/fig4.pdf: its axis labels are not found" >&2; exit 1 ;;
-    esac
-done
+#!/bin/bash
+# Draws every figure of fixed tiny runs and checks every PDF: sound (qpdf), fonts embedded (pdffonts), and all the text of the picture
+# beside it extractable, axis labels among it (pdftotext): tools/check_pdfs.sh [FOLDER...] checks the PDFs there instead.
+# Installs what it needs (as root, on Debian): qpdf and poppler-utils.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v qpdf > /dev/null || ! command -v pdftotext > /dev/null; then
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qpdf poppler-utils > /dev/null
+fi
+
+if [ $# = 0 ]; then
+  rm -rf target/pdfs
+  LAYERSCOPE_TINY=1 cargo run --quiet --release -p layerscope-report --example figures -- target/pdfs > /dev/null
+  set -- target/pdfs target/pdfs/*/
+fi
+exec "${PYTHON:-python3}" tools/check_pdfs.py "$@"

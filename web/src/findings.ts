@@ -54,7 +54,7 @@ function tradeOff(run: Run): Finding[] {
   const slopeAt = (value: Value) => all(slope).find((own) => own.layer === value.layer && own.point === value.point)?.value ?? NaN;
   const found = best(all(r2), (value) => (slopeAt(value) < 0 ? value.value : NaN));
   if (!found) return [];
-  return [{ run, at: found, profile: r2, text: `R² ${fixed3(found.value)}, slope ${fixed3(slopeAt(found))} at ${place(found)}`, href: link("tokens", { run: run.place, at: key(found) }) }];
+  return [{ run, at: found, profile: r2, text: `R² ${fixed3(found.value)}, slope ${fixed3(slopeAt(found))} at ${place(found)}`, href: link("tokens", { run: (run.children.at(-1) ?? run).key, at: key(found) }) }];
 }
 
 function peak(measure: string) {
@@ -84,7 +84,8 @@ function massive(run: Run): Finding[] {
 }
 
 /** The component with the largest share of the mean cosine, at any point. */
-async function rogue(run: Run): Promise<Finding[]> {
+async function rogue(whole: Run): Promise<Finding[]> {
+  const run = whole.points.components.length > 0 ? whole : (whole.children.at(-1) ?? whole); // of a training, the last step
   let found: { share: number; component: number; title: string; key: string } | null = null;
   for (const point of run.points.components) {
     const table = await run.at(point);
@@ -97,7 +98,7 @@ async function rogue(run: Run): Promise<Finding[]> {
   }
   if (!found) return [];
   const { share, component, title, key: at } = found;
-  return [{ run, text: `component ${component} carries ${percent(share)} of the mean cosine at ${title}`, href: link("components", { run: run.place, at, column: "cosine_contribution", component }) }];
+  return [{ run, text: `component ${component} carries ${percent(share)} of the mean cosine at ${title}`, href: link("components", { run: run.key, at, column: "cosine_contribution", component }) }];
 }
 
 function finalNorm(run: Run): Finding[] {

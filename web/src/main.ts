@@ -7,6 +7,7 @@ import { onTheme, startTheme, theme, toggleTheme } from "./theme";
 import { visible } from "./text";
 import { absence, type View } from "./views/common";
 import { components } from "./views/components";
+import { embeddings } from "./views/embeddings";
 import { method } from "./views/method";
 import { overview } from "./views/overview";
 import { pca } from "./views/pca";
@@ -16,7 +17,7 @@ import { tables } from "./views/tables";
 import { tokens } from "./views/tokens";
 import { training } from "./views/training";
 
-const VIEWS: View[] = [overview, tokens, profiles, training, spectrum, components, pca, tables, method];
+const VIEWS: View[] = [overview, tokens, profiles, training, spectrum, components, pca, embeddings, tables, method];
 
 const app = document.getElementById("app")!;
 

@@ -49,8 +49,8 @@ export function seconds(value: number): string {
   return value < 7200 ? `${(value / 60).toFixed(1)} min` : `${(value / 3600).toFixed(1)} h`;
 }
 
-/** The first letter large: for headings. */
-export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+/** The first letter large, for headings; not that of a symbol (α, ln). */
+export const capital = (text: string): string => (/^(?!ln )[a-z]/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text);
 
 /** A name of the tables in words: `v_within_over_q` reads "V within / Q". */
 export function measureTitle(name: string): string {

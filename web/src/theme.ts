@@ -104,8 +104,10 @@ export function viridis(share: number): [number, number, number] {
 /** The same as text. */
 export const viridisColour = (share: number): string => "#" + viridis(share).map((part) => part.toString(16).padStart(2, "0")).join("");
 
-/** Ink that can be read on a viridis cell. */
+/** Ink that can be read on a viridis cell: whichever of the two contrasts more, 4.5:1 at least. */
 export function inkOn(share: number): string {
-  const [r, g, b] = viridis(share);
-  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#14161a" : "#ffffff";
+  const linear = (part: number) => (part <= 10.31475 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+  const [r, g, b] = viridis(share).map(linear) as [number, number, number];
+  // (L + 0.05)² against 1.05 · 0.05, where white and black contrast alike.
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
 }

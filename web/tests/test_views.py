@@ -7,7 +7,7 @@ from pages import VIEWS, PageTest, table
 
 class Views(PageTest):
     def test_every_view_of_every_page_opens_from_disk_in_silence(self):
-        for name in ["two", "steps", "hostile"]:
+        for name in ["two", "steps", "words", "hostile"]:
             page = self.open(name)
             for view in VIEWS:
                 page.click(f"nav a >> nth={VIEWS.index(view)}")
@@ -128,7 +128,7 @@ class Views(PageTest):
         self.assertEqual([(row["group"], float(row["v"])) for row in rows], [(row["group"], float(row["v"])) for row in kept])
 
     def test_nothing_overflows_a_phone(self):
-        for name in ["two", "steps", "hostile"]:
+        for name in ["two", "steps", "words", "hostile"]:
             for dark in [False, True]:
                 page = self.open(name, "overview", width=390, height=844, dark=dark)
                 for view in VIEWS:
@@ -150,6 +150,17 @@ class Views(PageTest):
             self.assertTrue(all(contrast(curve, colours["paper"]) >= 3 for curve in curves), curves)
             page.click(".shade")
             self.assertEqual(page.get_attribute("html", "data-theme"), "light" if dark else "dark")
+
+    def test_numbers_on_colours_can_be_read(self):
+        for dark in [False, True]:
+            page = self.open("steps", "training", dark=dark)
+            self.settle(page)
+            cells = page.locator("#figure-steps-anisotropy_svd-decoder-steps svg").evaluate(
+                "svg => [...svg.querySelectorAll('rect + text')].map(t => [t.getAttribute('fill'), t.previousElementSibling.getAttribute('fill')])"
+            )
+            self.assertGreater(len(cells), 50)
+            for ink, paper in cells:
+                self.assertGreaterEqual(contrast(ink, paper), 4.5, f"{ink} on {paper}")
 
     def test_everything_one_can_touch_or_hear_has_a_name(self):
         page = self.open("two", "tokens?pin=1000,1005")

@@ -13,9 +13,11 @@ pub struct DocumentId {
     pub chunk: u32,
 }
 
+/// `file:record`, and `file:record:chunk` for pieces of a record after the first.
 impl fmt::Display for DocumentId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}:{}:{}", self.file, self.record, self.chunk)
+        write!(out, "{}:{}", self.file, self.record)?;
+        if self.chunk > 0 { write!(out, ":{}", self.chunk) } else { Ok(()) }
     }
 }
 

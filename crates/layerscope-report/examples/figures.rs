@@ -1,4 +1,5 @@
-//! Draws the figures of the runs in some folders: `figures OUT [light|dark|print [WIDTH [RUN...]]]`; of made-up runs without folders.
+//! Draws the figures of the runs in some folders: `figures OUT [light|dark|print [WIDTH [RUN...]]]`; of made-up runs without folders,
+//! of few tokens where LAYERSCOPE_TINY is set.
 
 use std::path::Path;
 
@@ -50,11 +51,12 @@ fn draw(runs: &[Run], settings: &Settings, out: &Path) -> Result<()> {
 }
 
 fn made_up() -> Vec<Run> {
-    let base = Shape { groups: 24_000, token_states: 120, ..ENCODER };
+    let (groups, token_states) = if std::env::var_os("LAYERSCOPE_TINY").is_some() { (300, 12) } else { (24_000, 120) };
+    let base = Shape { groups, token_states, ..ENCODER };
     let shapes = [
         base.clone(),
-        Shape { name: "encoder-large", layers: 24, scale: 300.0, parameters: 340_000_000, groups: 8000, ..base.clone() },
-        Shape { groups: 24_000, token_states: 120, ..DECODER },
+        Shape { name: "encoder-large", layers: 24, scale: 300.0, parameters: 340_000_000, groups: groups / 3, ..base.clone() },
+        Shape { groups, token_states, ..DECODER },
     ];
     shapes.iter().map(support::run).collect()
 }

@@ -15,6 +15,7 @@ mod compose;
 mod context;
 mod data;
 mod diagram;
+mod embeddings;
 mod fits;
 mod font;
 mod frequency;

@@ -28,5 +28,5 @@ mod table;
 pub mod text;
 
 pub use error::{Error, Result};
-pub use run::Run;
+pub use run::{Run, Step};
 pub use table::{Cell, Column, Table};

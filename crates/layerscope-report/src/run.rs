@@ -1,12 +1,16 @@
 //! A finished run, read back from its folder.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::export::parquet;
 use crate::table::Table;
+use crate::text::distinct;
+
+/// Written last.
+pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The tables and the manifest of one finished run.
 ///
@@ -34,32 +38,102 @@ pub struct Run {
 impl Run {
     /// Reads the run in `folder`; one without a manifest is not finished and is refused.
     pub fn open(folder: &Path) -> Result<Run> {
-        let path = folder.join("manifest.json");
-        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::file(folder, "no finished run here (manifest.json is written last); resume it first"),
-            _ => Error::file(&path, error.to_string()),
-        })?;
-        let manifest = serde_json::from_str(&text).map_err(|error| Error::file(&path, error.to_string()))?;
-        let table = |name: &str| {
-            let path = folder.join(name);
-            path.exists().then(|| parquet::read(&path)).transpose()
-        };
-        let layers = table("layers.parquet")?.ok_or_else(|| Error::file(folder, "layers.parquet is missing"))?;
+        let small = Run::open_small(folder)?;
+        let table = |name: &str| Run::stored(folder, name).map(|path| parquet::read(&path)).transpose();
+        Ok(Run {
+            groups: table("groups")?,
+            components: table("components")?,
+            spectra: table("spectra")?,
+            tokens: table("tokens")?,
+            ..small
+        })
+    }
+
+    /// The same without the tables that grow with layers times groups, components or states.
+    pub(crate) fn open_small(folder: &Path) -> Result<Run> {
+        let text = Run::read_manifest(folder)?;
+        let manifest = serde_json::from_slice(&text).map_err(|error| Error::file(&folder.join(MANIFEST), error.to_string()))?;
+        let layers = Run::stored(folder, "layers").ok_or_else(|| Error::file(folder, "layers.parquet is missing"))?;
         Ok(Run {
             folder: folder.to_path_buf(),
             manifest,
-            layers,
-            groups: table("groups.parquet")?,
-            components: table("components.parquet")?,
-            spectra: table("spectra.parquet")?,
-            tokens: table("tokens.parquet")?,
-            norms: table("norms.parquet")?,
+            layers: parquet::read(&layers)?,
+            norms: Run::stored(folder, "norms").map(|path| parquet::read(&path)).transpose()?,
+            groups: None,
+            components: None,
+            spectra: None,
+            tokens: None,
         })
+    }
+
+    /// The bytes of the manifest.
+    pub(crate) fn read_manifest(folder: &Path) -> Result<Vec<u8>> {
+        let path = folder.join(MANIFEST);
+        std::fs::read(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::file(folder, "no finished run here (manifest.json is written last); resume it first"),
+            _ => Error::file(&path, error.to_string()),
+        })
+    }
+
+    /// The file of a table, where there is one.
+    pub(crate) fn stored(folder: &Path, table: &str) -> Option<PathBuf> {
+        Some(folder.join(format!("{table}.parquet"))).filter(|path| path.exists())
+    }
+
+    /// One name per run: its model's, and where that is not enough its folder's too.
+    pub fn labels(runs: &[&Run]) -> Vec<String> {
+        let label = |run: &&Run| {
+            let shared = runs.iter().filter(|other| other.model() == run.model()).count() > 1;
+            let folder = run.folder.file_name().unwrap_or_default().to_string_lossy();
+            if shared { format!("{} ({folder})", run.model()) } else { run.model().to_owned() }
+        };
+        distinct(runs.iter().map(label).collect())
     }
 
     /// The model's short name.
     pub fn model(&self) -> &str {
         self.manifest["model"]["name"].as_str().unwrap_or("model")
+    }
+
+    /// A table of the folder that is not read at once, such as `projections`; None where there is none.
+    pub fn read_table(&self, name: &str) -> Result<Option<Table>> {
+        Run::stored(&self.folder, name).map(|path| parquet::read(&path)).transpose()
+    }
+
+    /// The measured steps of a trajectory that lie in its folder, in the order of the training; empty for a single checkpoint.
+    pub fn steps(&self) -> Vec<Step> {
+        Step::all(&self.folder, &self.manifest)
+    }
+}
+
+/// A checkpoint of a trajectory: a complete run of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Its revision.
+    pub revision: String,
+    /// Its training step, where that is known.
+    pub step: Option<i64>,
+    /// The folder of its run.
+    pub folder: PathBuf,
+}
+
+impl Step {
+    /// Those that a manifest names and a folder holds.
+    pub(crate) fn all(run: &Path, manifest: &Value) -> Vec<Step> {
+        let step = |entry: &Value| {
+            let folder = Path::new(entry["folder"].as_str()?);
+            let inside = folder.components().all(|part| matches!(part, Component::Normal(_)));
+            let folder = run.join(folder);
+            let finished = entry["status"] == "measured" && inside && folder.join(MANIFEST).exists();
+            finished.then(|| Step {
+                revision: entry["revision"].as_str().unwrap_or_default().to_owned(),
+                step: entry["step"].as_i64(),
+                folder,
+            })
+        };
+        let mut steps: Vec<Step> = manifest["trajectory"].as_array().into_iter().flatten().filter_map(step).collect();
+        steps.sort_by_key(|step| step.step);
+        steps
     }
 }
 
@@ -83,6 +157,31 @@ mod tests {
         std::fs::write(folder.join("layers.parquet"), bytes).unwrap();
         let run = Run::open(&folder).unwrap();
         assert_eq!((run.model(), &run.layers, run.groups.is_none()), ("tiny", &layers, true));
+        assert_eq!((run.read_table("layers").unwrap(), run.read_table("projections").unwrap()), (Some(layers), None));
+        assert!(run.steps().is_empty());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn steps_are_finished_runs_inside_the_folder() {
+        let folder = std::env::temp_dir().join(format!("layerscope-steps-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("steps/a")).unwrap();
+        std::fs::create_dir_all(folder.join("steps/b")).unwrap();
+        for name in ["manifest.json", "steps/a/manifest.json", "steps/b/manifest.json"] {
+            std::fs::write(folder.join(name), "{}").unwrap();
+        }
+        let entry =
+            |folder: &str, step: i64, status: &str| serde_json::json!({"revision": "r", "step": step, "status": status, "folder": folder});
+        let outside = folder.file_name().unwrap().to_str().unwrap();
+        let manifest = serde_json::json!({"trajectory": [
+            entry("steps/b", 9, "measured"), entry("steps/a", 1, "measured"), entry("steps/a", 2, "broken"), entry("steps/c", 3, "measured"),
+            entry(&format!("../{outside}"), 4, "measured"), entry(folder.to_str().unwrap(), 5, "measured"),
+        ]});
+        let layers = Table::new([("layer", Column::Integer(vec![]))]).unwrap();
+        let run =
+            Run { folder: folder.clone(), manifest, layers, groups: None, components: None, spectra: None, tokens: None, norms: None };
+        let found: Vec<(Option<i64>, PathBuf)> = run.steps().into_iter().map(|step| (step.step, step.folder)).collect();
+        assert_eq!(found, [(Some(1), folder.join("steps/a")), (Some(9), folder.join("steps/b"))]);
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -55,6 +55,21 @@ impl Column {
         cell.unwrap_or(Cell::Null)
     }
 
+    /// Its names, if it is a column of text.
+    pub fn texts(&self) -> Option<&[Option<String>]> {
+        if let Column::Text(values) = self { Some(values) } else { None }
+    }
+
+    /// Its integers, if it is a column of them.
+    pub fn integers(&self) -> Option<&[Option<i64>]> {
+        if let Column::Integer(values) = self { Some(values) } else { None }
+    }
+
+    /// Its numbers, if it is a column of reals.
+    pub fn reals(&self) -> Option<&[Option<f64>]> {
+        if let Column::Real(values) = self { Some(values) } else { None }
+    }
+
     /// Whether its values are numbers, which people read right-aligned.
     pub fn is_numeric(&self) -> bool {
         !matches!(self, Column::Text(_))
@@ -119,26 +134,42 @@ impl Table {
 
     /// Rows of several tables with the same columns, each named by its table and its place there.
     pub fn gather(tables: &[&Table], rows: &[(usize, usize)]) -> Result<Table> {
-        fn taken<T: Clone>(rows: &[(usize, usize)], of: impl Fn(usize) -> Option<Vec<Option<T>>>, tables: usize) -> Option<Vec<Option<T>>> {
-            let values: Vec<Vec<Option<T>>> = (0..tables).map(of).collect::<Option<_>>()?;
-            rows.iter().map(|&(table, row)| values.get(table)?.get(row).cloned()).collect()
+        fn taken<T: Clone>(rows: &[(usize, usize)], columns: Vec<Option<&[Option<T>]>>) -> Option<Vec<Option<T>>> {
+            let columns: Vec<&[Option<T>]> = columns.into_iter().collect::<Option<_>>()?;
+            rows.iter().map(|&(table, row)| columns.get(table)?.get(row).cloned()).collect()
         }
         let Some(first) = tables.first() else { return Err(Error::Table("no tables to gather rows from".into())) };
         let column = |(name, model): &(String, Column)| {
-            let of = |table: usize| tables[table].column(name).cloned();
-            let count = tables.len();
+            let own = || tables.iter().map(|table| table.column(name));
             let gathered = match model {
-                Column::Text(_) => taken(rows, |t| if let Some(Column::Text(v)) = of(t) { Some(v) } else { None }, count).map(Column::Text),
-                Column::Integer(_) => {
-                    taken(rows, |t| if let Some(Column::Integer(v)) = of(t) { Some(v) } else { None }, count).map(Column::Integer)
-                }
-                Column::Real(_) => taken(rows, |t| if let Some(Column::Real(v)) = of(t) { Some(v) } else { None }, count).map(Column::Real),
+                Column::Text(_) => taken(rows, own().map(|column| column?.texts()).collect()).map(Column::Text),
+                Column::Integer(_) => taken(rows, own().map(|column| column?.integers()).collect()).map(Column::Integer),
+                Column::Real(_) => taken(rows, own().map(|column| column?.reals()).collect()).map(Column::Real),
             };
             gathered
                 .map(|column| (name.clone(), column))
                 .ok_or_else(|| Error::Table(format!("column `{}` differs between tables", visible(name))))
         };
         Table::new(first.columns.iter().map(column).collect::<Result<Vec<_>>>()?)
+    }
+
+    /// The text of a cell; None where it is undefined, of another type or not there.
+    pub fn text(&self, column: &str, row: usize) -> Option<&str> {
+        self.column(column)?.texts()?.get(row)?.as_deref()
+    }
+
+    /// The integer of a cell; None where it is undefined, of another type or not there.
+    pub fn integer(&self, column: &str, row: usize) -> Option<i64> {
+        self.column(column)?.integers()?.get(row).copied().flatten()
+    }
+
+    /// The number of a cell, real or whole; None where it is undefined, of another type or not there.
+    pub fn real(&self, column: &str, row: usize) -> Option<f64> {
+        match self.column(column)?.cell(row) {
+            Cell::Real(number) => Some(number),
+            Cell::Integer(number) => Some(number as f64),
+            _ => None,
+        }
     }
 
     /// The same without some columns; at least one must be left.
@@ -171,6 +202,8 @@ mod tests {
         assert_eq!(table.row(1).collect::<Vec<_>>(), [Cell::Null, Cell::Real(0.0)]);
         assert_eq!(table.row(2).collect::<Vec<_>>(), [Cell::Null, Cell::Null]);
         assert_eq!(table.columns().map(|(name, _)| name).collect::<Vec<_>>(), ["layer", "q"]);
+        assert_eq!((table.integer("layer", 0), table.integer("layer", 1), table.integer("q", 0)), (Some(0), None, None));
+        assert_eq!((table.real("q", 0), table.real("layer", 0), table.text("layer", 0)), (Some(0.5), Some(0.0), None));
     }
 
     #[test]

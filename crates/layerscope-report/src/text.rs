@@ -23,6 +23,25 @@ pub fn visible(text: &str) -> String {
     text.chars().flat_map(|character| pieces(character, is_hidden(character))).collect()
 }
 
+/// A text in JSON with its hidden characters as `\u....`: the same text to a program, and harmless in a terminal. Line ends stay.
+pub fn visible_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for character in json.chars() {
+        if is_hidden(character) && character != '\n' {
+            push_json_escape(character, &mut shown);
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// A character as JSON writes it in ASCII.
+pub(crate) fn push_json_escape(character: char, out: &mut String) {
+    let mut units = [0; 2];
+    out.extend(character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+}
+
 /// [`visible`], and cut to [`SHOWN_CHARACTERS`] with an ellipsis, never inside an escape.
 pub fn shortened(text: &str) -> String {
     let mut shown = String::new();
@@ -63,6 +82,16 @@ pub fn rounded(number: f64) -> String {
     }
 }
 
+/// The names, those that are taken already with a number behind them.
+pub fn distinct(names: Vec<String>) -> Vec<String> {
+    let mut taken: Vec<String> = Vec::with_capacity(names.len());
+    for name in names {
+        let mut candidates = std::iter::once(name.clone()).chain((2..).map(|i| format!("{name} {i}")));
+        taken.push(candidates.find(|candidate| !taken.contains(candidate)).expect("an endless list"));
+    }
+    taken
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,11 +103,25 @@ mod tests {
     }
 
     #[test]
+    fn json_is_the_same_to_a_program() {
+        let text = "a\u{1b}\u{202e}é\u{e0001}\u{7f}";
+        let json = serde_json::json!({ "name": text });
+        let shown = visible_json(&serde_json::to_string_pretty(&json).unwrap());
+        assert_eq!(shown, "{\n  \"name\": \"a\\u001b\\u202eé\\udb40\\udc01\\u007f\"\n}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
+    }
+
+    #[test]
     fn long_text_is_shortened_between_characters() {
         assert_eq!(shortened(&"é".repeat(100)), "é".repeat(100));
         assert_eq!(shortened(&"é".repeat(10_000)), "é".repeat(100) + "…");
         assert_eq!(shortened(&"\n".repeat(10_000)), "\\u{a}".repeat(20) + "…");
         assert_eq!(shortened(&("x".repeat(99) + "\n")), "x".repeat(99) + "…");
+    }
+
+    #[test]
+    fn distinct_names() {
+        assert_eq!(distinct(["a", "b", "a", "a 2", "a"].map(str::to_owned).to_vec()), ["a", "b", "a 2", "a 2 2", "a 3"]);
     }
 
     #[test]

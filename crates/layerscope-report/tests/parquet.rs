@@ -54,6 +54,23 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+fn a_table_is_read_in_pieces() {
+    let scratch = Scratch::new("pieces");
+    for rows in [0, 10, 150_000] {
+        let table = table(rows);
+        scratch.read(&stored(&table)).unwrap();
+        let stored = parquet::StoredTable::open(&scratch.0).unwrap();
+        assert_eq!(stored.pieces(), rows.div_ceil(1 << 16).max(1));
+        let pieces: Vec<Table> = (0..stored.pieces()).map(|at| stored.piece(at, None).unwrap()).collect();
+        let places: Vec<(usize, usize)> =
+            pieces.iter().enumerate().flat_map(|(at, piece)| (0..piece.rows()).map(move |row| (at, row))).collect();
+        assert!(Table::gather(&pieces.iter().collect::<Vec<_>>(), &places).unwrap() == table, "{rows} rows");
+        let last = stored.piece(stored.pieces() - 1, Some(&["group", "layer"])).unwrap();
+        assert!(last == pieces[pieces.len() - 1].without(&["value", "a.b é"]));
+    }
+}
+
+#[test]
 fn extreme_values_survive() {
     let numbers = [f64::MAX, f64::MIN, 5e-324, -0.0, 0.1];
     let texts = ["", "'=1+1", "</script>", "\u{10ffff}", "\r\n"];

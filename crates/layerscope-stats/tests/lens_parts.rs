@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use layerscope_stats::NOT_COUNTED;
 use layerscope_stats::measure::{
-    Clusters, PointTables, Points, Selection, Settings, log_partition, matrix_rows, max_explainable_variance, silhouettes,
+    BlockErrors, Clusters, MatrixTables, PointTables, Points, Selection, Settings, log_partition, matrix_tables, max_explainable_variance,
+    silhouettes,
 };
 use layerscope_stats::sketch::DocumentBlocks;
 use support::lenses as naive;
@@ -126,34 +127,55 @@ fn tokens_lie_in_the_plane_of_their_means() {
     assert!((max_explainable_variance(sample).unwrap() - naive::explainable(&states)).abs() < 1e-12);
 }
 
-#[test]
-fn errors_from_blocks_of_documents_equal_the_naive_jackknife() {
-    let network = Network::new(60, 1200, 6);
-    let run = Run::whole(&network, 50);
-    let (data, places) = (&network.points[0], network.places());
-    let block = |row: usize| DocumentBlocks::block_of(places[row].0);
-    let without = |deleted: usize| -> naive::States {
-        (0..data.ids.len()).filter(|&row| data.ids[row] != NOT_COUNTED && block(row) != deleted).map(|row| wide(data.row(row))).collect()
-    };
-    let used: Vec<usize> = (0..20).filter(|&at| (0..data.ids.len()).any(|row| data.ids[row] != NOT_COUNTED && block(row) == at)).collect();
+/// Q, M and the mean cosine without each block of documents that has states, by their definitions.
+fn without_each_block(network: &Network, point: usize) -> Vec<[f64; 3]> {
+    let (data, places) = (&network.points[point], network.places());
+    let (dim, block) = (data.dim, |row: usize| DocumentBlocks::block_of(places[row].0));
+    let counted: Vec<usize> = (0..data.ids.len()).filter(|&row| data.ids[row] != NOT_COUNTED).collect();
+    let used = (0..20).filter(|&at| counted.iter().any(|&row| block(row) == at));
     let replicate = |deleted: usize| {
-        let states = without(deleted);
+        let states: naive::States = counted.iter().filter(|&&row| block(row) != deleted).map(|&row| wide(data.row(row))).collect();
         let n = states.len() as f64;
         let q = states.iter().map(|x| naive::dot(x, x)).sum::<f64>() / n;
-        let mu = mean(&states, 6);
-        let sum: Vec<f64> = (0..6).map(|i| states.iter().map(|x| x[i] / naive::norm(x)).sum()).collect();
+        let mu = mean(&states, dim);
+        let sum: Vec<f64> = (0..dim).map(|i| states.iter().map(|x| x[i] / naive::norm(x)).sum()).collect();
         [q, naive::dot(&mu, &mu), (naive::dot(&sum, &sum) - n) / (n * (n - 1.0))]
     };
-    let replicates: Vec<[f64; 3]> = used.iter().map(|&at| replicate(at)).collect();
+    used.map(replicate).collect()
+}
+
+/// sqrt((k - 1) / k sum (x - mean)^2), and whether three errors are those of the replicates.
+fn expect_errors(errors: &BlockErrors, replicates: &[[f64; 3]]) {
     let k = replicates.len() as f64;
     let error = |at: usize| {
         let mean = replicates.iter().map(|values| values[at]).sum::<f64>() / k;
         ((k - 1.0) / k * replicates.iter().map(|values| (values[at] - mean).powi(2)).sum::<f64>()).sqrt()
     };
-    let errors = run.tables(0, &everything()).errors.unwrap();
     for (ours, theirs) in [(errors.q, error(0)), (errors.m, error(1)), (errors.mean_cosine, error(2))] {
         assert!((ours.unwrap() - theirs).abs() <= 1e-9 * theirs, "{ours:?} {theirs}");
     }
+}
+
+#[test]
+fn errors_of_differences_leave_a_block_out_of_both() {
+    let network = Network::new(61, 1200, 6);
+    let run = Run::whole(&network, 50);
+    let blocks = |point: usize| run.lenses[point].blocks.as_ref().unwrap();
+    let (one, other) = (without_each_block(&network, 0), without_each_block(&network, 1));
+    let differences: Vec<[f64; 3]> = one.iter().zip(&other).map(|(one, other)| [0, 1, 2].map(|at| other[at] - one[at])).collect();
+    expect_errors(&BlockErrors::of_difference(blocks(0), blocks(1)).unwrap(), &differences);
+    let itself = BlockErrors::of_difference(blocks(0), blocks(0)).unwrap();
+    assert_eq!(itself, BlockErrors { q: Some(0.0), m: Some(0.0), mean_cosine: Some(0.0) });
+    let nothing = BlockErrors::of_difference(&DocumentBlocks::new(6), &DocumentBlocks::new(6)).unwrap();
+    assert_eq!(nothing, BlockErrors { q: None, m: None, mean_cosine: None });
+}
+
+#[test]
+fn errors_from_blocks_of_documents_equal_the_naive_jackknife() {
+    let network = Network::new(60, 1200, 6);
+    let run = Run::whole(&network, 50);
+    let errors = run.tables(0, &everything()).errors.unwrap();
+    expect_errors(&errors, &without_each_block(&network, 0));
     let mut rows = PointTables::new(&run.sketches[0], &Settings::default()).unwrap().layers;
     errors.apply(&mut rows);
     for row in rows.iter().filter(|row| ["q", "m", "mean_cosine"].contains(&row.measure)) {
@@ -165,7 +187,7 @@ fn errors_from_blocks_of_documents_equal_the_naive_jackknife() {
 fn a_matrix_of_weights_has_cosine_spectrum_and_partition() {
     let mut random = Random::new(5);
     let matrix: Vec<f32> = (0..1500 * 12).map(|at| (random.normal() + (at % 12) as f64 * 0.1) as f32).collect();
-    let (rows, spectrum) = matrix_rows(&matrix, 12).unwrap();
+    let MatrixTables { rows, spectrum, images } = matrix_tables(&matrix, 12).unwrap();
     let states: naive::States = matrix.chunks(12).map(wide).collect();
     let oracle = Oracle::new(&states, 12, true);
     let find = |measure: &str, variant: Option<&str>| {
@@ -178,4 +200,15 @@ fn a_matrix_of_weights_has_cosine_spectrum_and_partition() {
     let sum: Vec<f64> = (0..12).map(|i| units.iter().map(|x| x[i]).sum()).collect();
     assert!((find("mean_cosine", None) - (naive::dot(&sum, &sum) - 1500.0) / (1500.0 * 1499.0)).abs() < 1e-12);
     assert!(spectrum.iter().zip(&oracle.values).all(|(a, b)| (a - b).abs() < 1e-12 * oracle.values[0]));
+    // By definition W^T (W v) = sigma^2 v; so with x = W v, W W^T x = sigma^2 x, sigma^2 the largest and second of W^T W.
+    let squares = Oracle::new(&states, 12, false).values;
+    for (axis, square) in [0, 1].into_iter().zip(&squares) {
+        let x: Vec<f64> = images.iter().map(|image| image[axis]).collect();
+        let back: Vec<f64> = (0..12).map(|i| states.iter().zip(&x).map(|(w, x)| w[i] * x).sum()).collect();
+        let sigma2 = naive::dot(&x, &x);
+        assert!((sigma2 / 1500.0 - square).abs() < 1e-10 * squares[0], "{sigma2} {square}");
+        assert!(states.iter().zip(&x).all(|(w, x)| (naive::dot(w, &back) - sigma2 * x).abs() < 1e-8 * sigma2 * sigma2.sqrt()));
+        let largest = back.iter().fold(0.0f64, |largest, v| if v.abs() > largest.abs() { *v } else { largest });
+        assert!(largest > 0.0, "the largest component of v is positive");
+    }
 }

@@ -1,9 +1,11 @@
 //! The end of a run: from its state to the files a user sees. The manifest comes last.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Instant;
 
+use layerscope_corpus::DocumentId;
 use layerscope_model::Model;
 use layerscope_report::{Cell, Column, Table, export};
 use layerscope_stats::sketch::{HashSample, Lenses, Sketch, Tensor, Tensors, TokenSamples, Values};
@@ -11,19 +13,21 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::facts::{Facts, ModelFacts, PointFacts, model_fingerprint};
-use crate::items::ItemId;
+use crate::items::{ItemId, document_number};
 use crate::kept::{Kept, KeptKey};
 use crate::point_state::PointState;
 use crate::state::{About, Fingerprint, StateFile, join_states, write_state};
 use crate::store::Store;
 use crate::system;
 use crate::tables::{PointSource, Tables, norm_tables, tables};
-use crate::weights::{MatrixMeasures, norms_table};
+use crate::weights::{MatrixMeasures, norms_table, projections_table};
 
 /// Everything needed to merge or to recompute the tables.
 pub const STATE: &str = "state.safetensors";
 /// The kept states.
 pub const SAMPLE: &str = "sample.safetensors";
+/// Embedding matrices, projected.
+pub const PROJECTIONS: &str = "projections.parquet";
 /// Written last.
 pub const MANIFEST: &str = "manifest.json";
 
@@ -117,7 +121,7 @@ impl StoredRun {
         let (chunk, position, token) = (column("chunk")?, column("position")?, column("token")?);
         let mut classes: Vec<Vec<KeptKey>> = vec![Vec::new(); self.facts.chosen.len() + 1];
         for (i, &class) in class.iter().enumerate() {
-            let document = layerscope_corpus::DocumentId { file: file[i] as u32, record: record[i], chunk: chunk[i] as u32 };
+            let document = DocumentId { file: file[i] as u32, record: record[i], chunk: chunk[i] as u32 };
             let item = ItemId { document, position: position[i] as u32, token: token[i] as u32 };
             let place = classes.get_mut(class as usize).ok_or_else(|| Error::damaged(self.sample.path(), "a kept state of no class"))?;
             place.push(KeptKey { hash: hash[i], item });
@@ -142,12 +146,16 @@ struct StoredPoints<'a> {
     kept: Kept,
     /// Numbers of the chosen groups.
     chosen: Vec<u32>,
+    /// The documents of kept states, by number.
+    documents: HashMap<u64, DocumentId>,
 }
 
 impl<'a> StoredPoints<'a> {
     fn new(run: &'a StoredRun) -> Result<StoredPoints<'a>> {
         let number = |raw: &String| run.facts.groups.iter().position(|group| group.raw == *raw).map_or(u32::MAX, |at| at as u32);
-        Ok(StoredPoints { run, kept: run.kept()?, chosen: run.facts.chosen.iter().map(number).collect() })
+        let kept = run.kept()?;
+        let documents = kept.classes.iter().flatten().map(|key| (document_number(key.item.document), key.item.document)).collect();
+        Ok(StoredPoints { run, kept, chosen: run.facts.chosen.iter().map(number).collect(), documents })
     }
 }
 
@@ -163,6 +171,10 @@ impl PointSource for StoredPoints<'_> {
     fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)> {
         let (states, dim) = (self.run.kept_states(&point.name())?, self.run.facts.model.width);
         Ok((self.kept.sample(&states, dim)?, self.kept.tokens(&states, dim, self.run.facts.token_states, &self.chosen)?))
+    }
+
+    fn document(&self, number: u64) -> Option<String> {
+        self.documents.get(&number).map(DocumentId::to_string)
     }
 }
 
@@ -208,7 +220,7 @@ pub fn write_weights(
     put_table(&store, "layers.parquet", embeddings)?;
     put_table(&store, "norms.parquet", norms)?;
     let ranks = |matrix: &MatrixMeasures| {
-        matrix.spectrum.iter().enumerate().map(|(i, &value)| (matrix.point, i as i64 + 1, value)).collect::<Vec<_>>()
+        matrix.tables.spectrum.iter().enumerate().map(|(i, &value)| (matrix.point, i as i64 + 1, value)).collect::<Vec<_>>()
     };
     let spectra: Vec<(&str, i64, f64)> = matrices.iter().flat_map(ranks).collect();
     let table = Table::new([
@@ -218,6 +230,7 @@ pub fn write_weights(
         ("eigenvalue", Column::Real(spectra.iter().map(|(.., value)| Some(*value)).collect())),
     ])?;
     put_table(&store, "spectra.parquet", &table)?;
+    put_table(&store, PROJECTIONS, &projections_table(matrices)?)?;
     let facts = ModelFacts::new(name, revision, model_fingerprint(model)?, model);
     let manifest = json!({ "format": 1, "program": env!("CARGO_PKG_VERSION"), "command": std::env::args().collect::<Vec<_>>(), "model": facts, "weights_only": true });
     put_json(&store, &manifest)

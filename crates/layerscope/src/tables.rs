@@ -39,11 +39,13 @@ pub trait PointSource {
     fn lenses(&self, point: &PointFacts) -> Result<Lenses>;
     /// Its kept states: the sample, and those of chosen groups.
     fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)>;
+    /// The name of a document of a kept state, by its number.
+    fn document(&self, number: u64) -> Option<String>;
 }
 
 /// The tables of norms and cosines alone: all that depends on the selected groups.
 pub fn norm_tables(facts: &Facts, source: &dyn PointSource) -> Result<Tables> {
-    let mut builder = Builder::new(facts);
+    let mut builder = Builder::new(facts, source);
     for (at, point) in facts.points.iter().enumerate() {
         let state = source.state(point)?;
         builder.excluded += state.excluded;
@@ -56,7 +58,7 @@ pub fn norm_tables(facts: &Facts, source: &dyn PointSource) -> Result<Tables> {
 pub fn tables(facts: &Facts, source: &dyn PointSource, threads: usize, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
     let families = facts.families.iter().filter_map(|name| Family::named(name)).collect();
     let settings = LensSettings { families, clusters: facts.clusters.clone(), threads, ..LensSettings::default() };
-    let mut builder = Builder::new(facts);
+    let mut builder = Builder::new(facts, source);
     for (at, point) in facts.points.iter().enumerate() {
         show(at, facts.points.len());
         let state = source.state(point)?;
@@ -88,6 +90,7 @@ fn point_settings(facts: &Facts, point: &PointFacts) -> measure::Settings {
 /// Rows of all tables as they grow.
 struct Builder<'a> {
     facts: &'a Facts,
+    source: &'a dyn PointSource,
     order: Vec<(u32, u64)>,
     layers: Vec<(usize, LayerRow)>,
     groups: Vec<(usize, u64, GroupRow)>,
@@ -100,9 +103,9 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(facts: &'a Facts) -> Builder<'a> {
+    fn new(facts: &'a Facts, source: &'a dyn PointSource) -> Builder<'a> {
         let (layers, groups, components, spectra, tokens, identities, notes, excluded) = Default::default();
-        Builder { facts, order: facts.ordered_groups(), layers, groups, components, spectra, tokens, identities, notes, excluded }
+        Builder { facts, source, order: facts.ordered_groups(), layers, groups, components, spectra, tokens, identities, notes, excluded }
     }
 
     fn add(&mut self, at: usize, tables: &PointTables) {
@@ -220,7 +223,7 @@ impl<'a> Builder<'a> {
             ("group", text(&|row| Some(self.facts.groups[row.group as usize].name.clone()))),
             ("n", integer(&|row| Some(row.n as i64))),
             ("role", text(&|row| Some(if row.state.is_some() { "state" } else { "mean" }.to_owned()))),
-            ("document", text(&|row| row.state.map(|(document, _)| format!("{document:016x}")))),
+            ("document", text(&|row| row.state.and_then(|(number, _)| self.source.document(number)))),
             ("position", integer(&|row| row.state.map(|(_, position)| i64::from(position)))),
             ("x", real(&|row| Some(row.x))),
             ("y", real(&|row| Some(row.y))),

@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::facts::ModelFacts;
-use crate::finish::{MANIFEST, STATE, StoredRun, put_json, put_table};
+use crate::finish::{MANIFEST, PROJECTIONS, STATE, StoredRun, put_json, put_table};
 use crate::plan::{Plan, Shared};
 use crate::revisions::{Revision, Source};
 use crate::run::{Event, measure, settings_fingerprint};
 use crate::state::Fingerprint;
 use crate::store::Store;
-use crate::weights::{embedding_measures, embeddings_table};
+use crate::weights::{embedding_measures, embeddings_table, projections_table};
 use crate::work::{InputStamp, Work, expect_same};
 
 /// Measures of the embedding matrices of one checkpoint, in its own folder.
@@ -155,7 +155,7 @@ impl Traveller<'_> {
 
     /// A hub checkpoint that was measured before is not fetched again. (Those in folders are opened and compared anyway.)
     fn finished(&mut self, revision: &Revision, out: &Path) -> Result<Option<Outcome>> {
-        let complete = [MANIFEST, STATE, WEIGHTS].iter().all(|name| out.join(name).exists());
+        let complete = [MANIFEST, STATE, WEIGHTS, PROJECTIONS].iter().all(|name| out.join(name).exists());
         if matches!(self.journey.source, Source::Folder(_)) || self.journey.plan.overwrite || !complete {
             return Ok(None);
         }
@@ -213,8 +213,11 @@ impl Traveller<'_> {
             }
         })?;
         let step = Store::create(out)?;
-        if !step.path(WEIGHTS).exists() || self.journey.plan.overwrite {
-            let entry = (Some(revision.name.clone()), revision.step, embedding_measures(&model)?);
+        let written = [WEIGHTS, PROJECTIONS].iter().all(|name| step.path(name).exists());
+        if !written || self.journey.plan.overwrite {
+            let matrices = embedding_measures(&model)?;
+            put_table(&step, PROJECTIONS, &projections_table(&matrices)?)?;
+            let entry = (Some(revision.name.clone()), revision.step, matrices);
             put_table(&step, WEIGHTS, &embeddings_table(manifest["model"]["name"].as_str().unwrap_or_default(), &[entry])?)?;
         }
         Ok(manifest)
@@ -328,15 +331,17 @@ fn write_trajectory(store: &Store, stations: &[Station], start: Instant) -> Resu
         )));
     }
     let mut layers = Vec::new();
-    let mut norms = Vec::new();
+    let (mut norms, mut projections) = (Vec::new(), Vec::new());
     for (revision, folder, _) in &measured {
         for name in ["layers.parquet", WEIGHTS] {
             layers.push((*revision, parquet::read(&folder.join(name))?));
         }
         norms.push((*revision, parquet::read(&folder.join("norms.parquet"))?));
+        projections.push((*revision, parquet::read(&folder.join(PROJECTIONS))?));
     }
     put_table(store, "layers.parquet", &stacked(&layers)?)?;
     put_table(store, "norms.parquet", &stacked(&norms)?)?;
+    put_table(store, PROJECTIONS, &stacked(&projections)?)?;
     let manifest = trajectory_manifest(stations, &measured, manifest, start.elapsed().as_secs_f64());
     put_json(store, &manifest)?;
     Ok(manifest)

@@ -3,7 +3,7 @@
 use layerscope_model::names::Slot;
 use layerscope_model::{Model, NormParameters};
 use layerscope_report::{Column, Table};
-use layerscope_stats::measure::{LayerRow, matrix_rows};
+use layerscope_stats::measure::{LayerRow, MatrixTables, matrix_tables};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -82,25 +82,23 @@ pub struct MatrixMeasures {
     pub point: &'static str,
     /// Where the matrix comes from.
     pub source: String,
-    /// Rows of the layers' table.
-    pub rows: Vec<LayerRow>,
-    /// Eigenvalues of its covariance, descending.
-    pub spectrum: Vec<f64>,
+    /// What was measured.
+    pub tables: MatrixTables,
 }
 
 /// Of the input embedding, and of the output embedding where there is one. A tied one is measured once and reported twice.
 pub fn embedding_measures(model: &Model) -> Result<Vec<MatrixMeasures>> {
     let input = model.input_embedding()?;
-    let (rows, spectrum) = matrix_rows(&input.values, input.width)?;
-    let of_input = MatrixMeasures { point: "input_embedding", source: input.name.clone(), rows, spectrum };
+    let tables = matrix_tables(&input.values, input.width)?;
+    let of_input = MatrixMeasures { point: "input_embedding", source: input.name.clone(), tables };
     let of_output = match model.output_embedding()? {
         None => None,
         Some(output) if output.values == input.values => {
             Some(MatrixMeasures { point: "output_embedding", source: output.name, ..of_input.clone() })
         }
         Some(output) => {
-            let (rows, spectrum) = matrix_rows(&output.values, output.width)?;
-            Some(MatrixMeasures { point: "output_embedding", source: output.name, rows, spectrum })
+            let tables = matrix_tables(&output.values, output.width)?;
+            Some(MatrixMeasures { point: "output_embedding", source: output.name, tables })
         }
     };
     Ok([of_input].into_iter().chain(of_output).collect())
@@ -112,7 +110,7 @@ pub fn embeddings_table(model: &str, entries: &[(Option<String>, Option<i64>, Ve
     let rows: Vec<Place<'_>> = entries
         .iter()
         .flat_map(|(revision, step, matrices)| {
-            matrices.iter().flat_map(move |matrix| matrix.rows.iter().map(move |row| Place(revision, *step, matrix.point, row)))
+            matrices.iter().flat_map(move |matrix| matrix.tables.rows.iter().map(move |row| Place(revision, *step, matrix.point, row)))
         })
         .collect();
     let text = |of: &dyn Fn(&Place<'_>) -> Option<String>| Column::Text(rows.iter().map(of).collect());
@@ -133,6 +131,27 @@ pub fn embeddings_table(model: &str, entries: &[(Option<String>, Option<i64>, Ve
     ])?)
 }
 
+/// How many rows of a matrix are kept for a picture, at most.
+const PICTURED: usize = 4096;
+
+/// Rows of the embedding matrices on the plane of the matrix's first two singular directions: all of them, or every so many.
+pub fn projections_table(matrices: &[MatrixMeasures]) -> Result<Table> {
+    let rows: Vec<(&str, usize, [f64; 2])> = matrices
+        .iter()
+        .flat_map(|matrix| {
+            let images = &matrix.tables.images;
+            let every = images.len().div_ceil(PICTURED).max(1);
+            images.iter().copied().enumerate().step_by(every).map(|(id, image)| (matrix.point, id, image))
+        })
+        .collect();
+    Ok(Table::new([
+        ("point", Column::Text(rows.iter().map(|(point, ..)| Some((*point).to_owned())).collect())),
+        ("group_id", Column::Integer(rows.iter().map(|(_, id, _)| Some(*id as i64)).collect())),
+        ("x", Column::Real(rows.iter().map(|(.., [x, _])| Some(*x)).collect())),
+        ("y", Column::Real(rows.iter().map(|(.., [_, y])| Some(*y)).collect())),
+    ])?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,5 +161,15 @@ mod tests {
         let [mean, std, min, max, norm] = statistics(&[1.0, 2.0, 3.0, 6.0]).map(|(_, value)| value);
         assert_eq!((mean, min, max), (3.0, 1.0, 6.0));
         assert!((std - 3.5f64.sqrt()).abs() < 1e-15 && (norm - 50f64.sqrt()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn large_matrices_are_pictured_in_part() {
+        let images = (0..10_000).map(|id| [f64::from(id), -1.0]).collect();
+        let tables = MatrixTables { rows: Vec::new(), spectrum: Vec::new(), images };
+        let table = projections_table(&[MatrixMeasures { point: "input_embedding", source: String::new(), tables }]).expect("a table");
+        assert_eq!(table.rows(), 3334); // every third of 10,000
+        let Some((Column::Integer(ids), Column::Real(x))) = table.column("group_id").zip(table.column("x")) else { panic!("two columns") };
+        assert_eq!((ids[1111], x[1111]), (Some(3333), Some(3333.0)));
     }
 }

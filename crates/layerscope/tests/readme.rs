@@ -2,6 +2,7 @@
 
 mod support;
 
+use support::http::Server;
 use support::{layerscope, root};
 
 /// The lines of all fenced blocks of one language.
@@ -20,6 +21,13 @@ fn every_command_works_and_prints_what_is_shown() {
     for command in blocks("sh").iter().flat_map(|block| block.lines()) {
         let words: Vec<&str> = command.split_whitespace().collect();
         match words.as_slice() {
+            // A server does not end by itself: it must show its page, and end when asked to. Its usual port may be taken.
+            ["layerscope", "serve", ..] => {
+                let server = Server::of(&words[1..].iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+                let page = server.get(&server.page());
+                assert!(page.status == 200 && page.text().contains("· Layerscope</title>"), "{command}: {}", page.status);
+                assert_eq!(server.signalled("-INT").status, 0, "{command}");
+            }
             ["layerscope", arguments @ ..] | ["cargo", "run", "--release", "--", arguments @ ..] => {
                 let outcome = layerscope(arguments);
                 assert_eq!(outcome.status, 0, "{command}: {}", outcome.stderr);

@@ -235,13 +235,14 @@ fn weights_over_checkpoints_have_the_rows_of_each() {
     let out = empty_folder("track-weights");
     let outcome = layerscope(&["weights", "--model", "pocket/pocket-gpt", "--revisions", "step*", "--out", out.to_str().expect("UTF-8")]);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
-    let (layers, norms) =
-        (parquet::read(&out.join("layers.parquet")).expect("a table"), parquet::read(&out.join("norms.parquet")).expect("a table"));
+    let [layers, norms, projections] =
+        ["layers", "norms", "projections"].map(|name| parquet::read(&out.join(format!("{name}.parquet"))).expect("a table"));
+    assert_eq!(projections.rows(), 4 * 2 * 2048, "every token of both matrices at every step");
     for (revision, step) in [("step0", 0), ("step32", 32), ("step512", 512), ("step16384", 16384)] {
         let single = empty_folder("track-weights-single");
         let model = format!("pocket/pocket-gpt/{revision}");
         assert_eq!(layerscope(&["weights", "--model", &model, "--out", single.to_str().expect("UTF-8")]).status, 0);
-        for (table, name) in [(&layers, "layers.parquet"), (&norms, "norms.parquet")] {
+        for (table, name) in [(&layers, "layers.parquet"), (&norms, "norms.parquet"), (&projections, "projections.parquet")] {
             let single = parquet::read(&single.join(name)).expect("a table");
             assert_eq!(bare(table, |row| cell(table, "step", row) == Cell::Integer(step)), bare(&single, |_| true), "{revision} {name}");
         }

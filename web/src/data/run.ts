@@ -31,18 +31,30 @@ export interface Range {
 export class Run {
   readonly label: string;
   readonly manifest: any;
+  /** Its name in the address: `0`, or `0.3` for a step of a trajectory. */
+  readonly key: string;
+  /** Its training step, where it is a step of a trajectory. */
+  readonly step: number | null;
   /** Tables by point; empty where the run has none. */
   readonly points: Record<Kind, Point[]>;
+  /** The steps of a trajectory: runs with tables of their own. */
+  readonly children: Run[];
+  /** Embedding matrices on a plane, step by step. */
+  readonly projections: { step: number | null; block: string }[];
   layers!: Layers;
-  /** What its groups are called, rarest first. */
+  /** What its groups are called, rarest first; those of a step once it was asked for. */
   groups: Columns | null = null;
   norms: Columns | null = null;
 
-  constructor(readonly place: number, private readonly entry: any) {
-    this.label = entry.label;
-    this.manifest = entry.manifest ?? {};
+  constructor(readonly place: number, private readonly entry: any, readonly parent: Run | null = null, number = 0) {
+    this.key = parent ? `${place}.${number}` : String(place);
+    this.step = parent ? (entry.step ?? null) : null;
+    this.label = parent ? `${parent.label}, ${this.step === null ? entry.revision : `step ${this.step.toLocaleString("en-US")}`}` : entry.label;
+    this.manifest = parent ? parent.manifest : (entry.manifest ?? {});
     const kinds: Kind[] = ["groups", "components", "spectra", "tokens"];
     this.points = Object.fromEntries(kinds.map((kind) => [kind, (entry.points[kind] ?? []).map(point)])) as Record<Kind, Point[]>;
+    this.children = (entry.steps ?? []).map((own: any, i: number) => new Run(place, own, this, i));
+    this.projections = entry.projections ?? [];
   }
 
   async load(): Promise<this> {
@@ -51,6 +63,18 @@ export class Run {
     this.layers = new Layers(layers);
     this.groups = groups;
     this.norms = norms;
+    for (const child of this.children) [child.layers, child.norms] = [this.layers, norms];
+    return this;
+  }
+
+  /** Whether it has groups, even if their names are not here yet. */
+  get hasGroups(): boolean {
+    return this.points.groups.length > 0 && Boolean(this.entry.groups);
+  }
+
+  /** With the names of its groups. */
+  async named(): Promise<this> {
+    if (!this.groups && this.entry.groups) this.groups = await columns(this.entry.groups);
     return this;
   }
 

@@ -28,13 +28,22 @@ export function quantile(values: Float64Array, share: number): number {
   return values[low]! + (values[high]! - values[low]!) * (at - low);
 }
 
+/** The edge of a part of low..high; the last one is `high` itself. */
+export const edge = (low: number, high: number, bins: number, i: number): number => (i === bins ? high : low + ((high - low) / bins) * i);
+
+/** The part that a value falls into: the edges as they are written decide, not a quotient that rounding moved across one. */
+export function bin(value: number, low: number, high: number, bins: number): number {
+  const near = Math.min(bins - 1, Math.floor(((value - low) / (high - low || 1)) * bins));
+  const up = near + Number(near + 1 < bins && value >= edge(low, high, bins, near + 1));
+  return up - Number(up > 0 && value < edge(low, high, bins, up));
+}
+
 /** How many of the values at the given places fall into each of `bins` equal parts of low..high; those outside are not counted. */
 export function histogram(values: Float64Array, places: Uint32Array, low: number, high: number, bins: number): Uint32Array {
   const counts = new Uint32Array(bins);
-  const scale = bins / (high - low || 1);
   for (const i of places) {
     const value = values[i]!;
-    if (value >= low && value <= high) counts[Math.min(bins - 1, Math.floor((value - low) * scale))]!++;
+    if (value >= low && value <= high) counts[bin(value, low, high, bins)]!++;
   }
   return counts;
 }

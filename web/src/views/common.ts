@@ -13,17 +13,36 @@ export interface View {
   show: (book: Book, host: HTMLElement) => void;
 }
 
+type Has = (run: Run) => boolean;
+
+/** The run itself, or the last step of a trajectory: the first that has what a view needs. */
+const leaf = (run: Run, has: Has): Run | undefined => (has(run) ? run : run.children.findLast(has));
+
+/** Of every run that one, where there is one. */
+export const leaves = (book: Book, has: Has): Run[] => book.runs.flatMap((run) => leaf(run, has) ?? []);
+
+/** Whether some run, or some step of one, has what a view needs. */
+export const anyRun = (book: Book, has: Has): boolean => leaves(book, has).length > 0;
+
 /** The run of the address, among those that have what the view needs. */
-export function chosenRun(book: Book, has: (run: Run) => boolean): Run {
-  const wanted = book.runs[Number(route().params.get("run") ?? 0)];
-  return wanted && has(wanted) ? wanted : book.runs.find(has)!;
+export function chosenRun(book: Book, has: Has): Run {
+  const key = route().params.get("run") ?? "0";
+  const wanted = book.runs.flatMap((run) => [run, ...run.children]).find((run) => run.key === key);
+  const found = wanted && (leaf(wanted, has) ?? (wanted.parent && leaf(wanted.parent, has)));
+  return found ?? leaves(book, has)[0]!;
 }
 
-/** A choice of run; nothing where there is only one. */
-export function runSelect(book: Book, has: (run: Run) => boolean, run: Run, change: (run: Run) => void): HTMLElement | null {
-  const runs = book.runs.filter(has);
-  if (runs.length < 2) return null;
-  return select("Model", runs.map((own) => ({ value: String(own.place), label: visible(own.label) })), String(run.place), (value) => change(book.runs[Number(value)]!));
+/** Choices of model and training step; nothing where there is only one. */
+export function runSelect(book: Book, has: Has, run: Run, change: (run: Run) => void): HTMLElement | null {
+  const runs = leaves(book, has);
+  const steps = run.parent?.children.filter(has) ?? [];
+  const measured = Array.isArray(run.manifest.trajectory) ? run.manifest.trajectory.filter((step: any) => step?.status === "measured").length : 0;
+  const top = (own: Run) => own.parent ?? own;
+  const models = runs.length > 1 && select("Model", runs.map((own) => ({ value: String(own.place), label: visible(top(own).label) })), String(run.place), (value) => change(runs.find((own) => own.place === Number(value))!));
+  const training = steps.length > 1 && select("Step", steps.map((own) => ({ value: own.key, label: own.step === null ? visible(own.label) : own.step.toLocaleString("en-US") })), run.key, (value) => change(steps.find((own) => own.key === value)!));
+  if (!models && !training) return null;
+  const some = steps.length > 0 && steps.length < measured && h("p", { class: "note" }, `${steps.length} of ${measured} steps are in this file; \`layerscope serve\` shows all.`);
+  return h("div", { class: "runs" }, models, training, some);
 }
 
 /** The point of the address, else the middle one. */

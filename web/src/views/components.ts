@@ -11,7 +11,7 @@ import { note, route } from "../state";
 import { extent } from "../stats/spread";
 import { number, percent } from "../text";
 import { theme } from "../theme";
-import { chosenPoint, chosenRun, fileName, heading, pointSlider, runSelect, type View } from "./common";
+import { anyRun, chosenPoint, chosenRun, fileName, heading, pointSlider, runSelect, type View } from "./common";
 
 const has = (run: Run): boolean => run.points.components.length > 0;
 
@@ -27,10 +27,10 @@ const COLUMNS: Record<string, [string, string]> = {
 export const components: View = {
   name: "components",
   title: "Components",
-  absent: (book) => (book.runs.some(has) ? null : "No run has a table of components."),
+  absent: (book) => (anyRun(book, has) ? null : "No run has a table of components."),
   show: (book, host) => {
     const inside = h("div", { class: "stack" });
-    const start = (run: Run) => { note({ run: run.place }); build(book, run, inside, start); };
+    const start = (run: Run) => { note({ run: run.key }); build(book, run, inside, start); };
     host.append(heading("Component by component", "One bar per coordinate of the hidden states. A few rogue ones often carry most of the norm or of the cosine."), inside);
     build(book, chosenRun(book, has), inside, start);
   },

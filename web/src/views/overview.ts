@@ -12,6 +12,7 @@ import { bytes, count, number, seconds, visible } from "../text";
 import { seriesColour } from "../theme";
 import { series } from "./profiles";
 import type { View } from "./common";
+import { sentences } from "./sentences";
 
 export const overview: View = { name: "overview", title: "Overview", absent: () => null, show };
 
@@ -21,6 +22,8 @@ function show(book: Book, host: HTMLElement): void {
     h("header", { class: "view-head" }, h("h2", { tabindex: -1 }, "What was measured"), ...book.runs.map(lede)),
     h("section", {}, h("h2", {}, "What stands out"), found),
     h("div", { class: book.runs.length < 4 ? "grid two" : "stack" }, h("section", { class: "panel" }, h("h3", {}, "The runs"), facts(book)), trust(book)));
+  const lengths = sentences(book);
+  if (lengths) host.append(lengths);
   void topics(book).then((all) => found.append(...all.map(card)));
 }
 

@@ -14,17 +14,17 @@ import { note } from "../state";
 import { extent } from "../stats/spread";
 import { count, number, tokenName, visible } from "../text";
 import { theme, viridisColour } from "../theme";
-import { chosenPoint, chosenRun, fileName, heading, pointSlider, runSelect, type View } from "./common";
+import { anyRun, chosenPoint, chosenRun, fileName, heading, pointSlider, runSelect, type View } from "./common";
 
 const has = (run: Run): boolean => run.points.tokens.length > 0;
 
 export const pca: View = {
   name: "pca",
   title: "PCA",
-  absent: (book) => (book.runs.some(has) ? null : "No run kept states of chosen tokens (--tokens none, or a trajectory, which keeps them per step)."),
+  absent: (book) => (anyRun(book, has) ? null : "No run kept states of chosen tokens (--tokens none)."),
   show: (book, host) => {
     const inside = h("div", { class: "stack" });
-    const start = (run: Run) => { note({ run: run.place }); build(book, run, inside, start); };
+    const start = (run: Run) => { note({ run: run.key }); build(book, run, inside, start); };
     host.append(heading("States of chosen tokens", "Every dot is a state, every ring the mean of a token's states, the cross the origin. Distance from the cross shows M, the size of a cloud shows V, as far as two directions can."), inside);
     build(book, chosenRun(book, has), inside, start);
   },

@@ -11,6 +11,7 @@ import { note, route } from "../state";
 import { capital, measureTitle, number, visible } from "../text";
 import { seriesColour } from "../theme";
 import type { Sheet } from "../download";
+import { agreement } from "./agreement";
 import { fileName, heading, type View } from "./common";
 
 const PARTS: [string, string][] = [["m_over_q", "M"], ["v_between_over_q", "V between groups"], ["v_within_over_q", "V within groups"]];
@@ -57,7 +58,7 @@ function show(book: Book, host: HTMLElement): void {
       series.length === 0 ? "No run has values of this." : "",
       series.some((own) => own.aside) ? "Hollow: the last block, before the final norm." : "",
       lost > 0 ? `${lost} values are not positive and have no place on a logarithmic axis.` : "",
-      errors && series.some((own) => own.points.some((point) => (point.se ?? 0) > 0)) ? "Band: ± one standard error." : "",
+      errors && series.some((own) => own.points.some((point) => (point.se ?? 0) > 0)) ? (spreadOf(book, curve) ? "Band: ± one standard deviation over batches." : "Band: ± one standard error.") : "",
     ];
     const figure = new Figure({
       name: fileName("profile", measure, curve.variant ?? "", curve.selection), title: capital(measureTitle(measure)), note: notes.filter(Boolean).join(" "),
@@ -71,6 +72,8 @@ function show(book: Book, host: HTMLElement): void {
   host.append(heading("Across the layers", "One curve per model. Layer 0 is the embedding; the last layer is shown after the final norm where the model has one."), controls, main);
   gallery(book, measures, host, (name) => { measure = name; curve = pick(book, name); refresh(); main.scrollIntoView({ block: "center" }); });
   decomposition(book, host);
+  const both = agreement(book);
+  if (both) host.append(both);
 }
 
 const unique = (curves: Curve[]): Curve[] => [...new Map(curves.map((curve) => [curveKey(curve), curve])).values()];
@@ -87,9 +90,20 @@ function pick(book: Book, measure: string, variant?: string | null, selection?: 
   return wanted ?? book.runs.map((run) => run.layers.plain(measure, preferred(measure))).find(Boolean) ?? { measure, variant: null, selection: "all" };
 }
 
+/** The standard deviation over batches of a mean over batches, where there is one: a curve of its own. */
+function spreadOf(book: Book, curve: Curve): Curve | null {
+  const spread = { ...curve, variant: `${curve.variant}_std` };
+  return curve.variant && book.runs.some((run) => run.layers.of(curve.measure).some((own) => curveKey(own) === curveKey(spread))) ? spread : null;
+}
+
 function seriesOf(book: Book, curve: Curve, relative: boolean, errors: boolean): Series[] {
+  const spread = errors ? spreadOf(book, curve) : null;
   return book.runs.flatMap((run) => {
     const profile = run.layers.profile(curve);
+    if (spread) {
+      const known = run.layers.profile(spread).values;
+      profile.values = profile.values.map((value) => ({ ...value, se: known.find((own) => own.layer === value.layer && own.point === value.point)?.value ?? NaN }));
+    }
     return profile.values.length === 0 ? [] : [series(run, profile, relative, errors)];
   });
 }

@@ -8,17 +8,17 @@ import { howDefined } from "../how";
 import { note, route } from "../state";
 import { visible } from "../text";
 import { seriesColour, theme, viridisColour } from "../theme";
-import { chosenPoint, chosenRun, fileName, heading, pointSlider, runSelect, type View } from "./common";
+import { anyRun, chosenPoint, chosenRun, fileName, heading, leaves, pointSlider, runSelect, type View } from "./common";
 
 const has = (run: Run): boolean => run.points.spectra.length > 0;
 
 export const spectrum: View = {
   name: "spectrum",
   title: "Spectrum",
-  absent: (book) => (book.runs.some(has) ? null : "No run has spectra (the family `spectrum` was not measured)."),
+  absent: (book) => (anyRun(book, has) ? null : "No run has spectra (the family `spectrum` was not measured)."),
   show: (book, host) => {
     const inside = h("div", { class: "stack" });
-    const start = (run: Run) => { note({ run: run.place }); build(book, run, inside, start); };
+    const start = (run: Run) => { note({ run: run.key }); build(book, run, inside, start); };
     host.append(heading("Spectrum of the covariance", "How the variance spreads over directions: a flat curve is isotropic, a steep one lies along few."), inside);
     build(book, chosenRun(book, has), inside, start);
   },
@@ -30,6 +30,9 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
   let share = route().params.get("of") === "share";
   let models = false;
   let series: Series[] = [];
+  // Models beside each other; of a single training, its steps.
+  const training = leaves(book, has).length < 2;
+  const others = training ? (run.parent?.children.filter(has) ?? []) : leaves(book, has);
   const curve = async (own: Run, k: number) => {
     const table = await own.at(own.points.spectra[k]!);
     const [ranks, values] = [table.reals("rank"), table.reals("eigenvalue")];
@@ -47,9 +50,9 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
     const ticket = ++asked;
     const made: Series[] = [];
     if (models) {
-      for (const own of book.runs.filter(has)) {
+      for (const [i, own] of others.entries()) {
         const k = Math.min(own.points.spectra.length - 1, Math.round((place / Math.max(1, points.length - 1)) * (own.points.spectra.length - 1)));
-        made.push({ name: `${visible(own.label)}, ${own.points.spectra[k]!.title}`, colour: seriesColour(own.place), shape: -1, points: await curve(own, k), width: 2.2 });
+        made.push({ name: `${visible(own.label)}, ${own.points.spectra[k]!.title}`, colour: training ? viridisColour(i / Math.max(1, others.length - 1)) : seriesColour(own.place), shape: -1, points: await curve(own, k), width: 2.2 });
       }
     } else {
       for (let k = 0; k < points.length; k++) if (k !== place) made.push({ name: points[k]!.title, colour: viridisColour(k / Math.max(1, points.length - 1)), shape: -1, points: await curve(run, k), width: 1 });
@@ -62,7 +65,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
   const slider = pointSlider(points, place, (value) => { place = value; void refresh(); });
   replace(host, h("div", { class: "controls" }, runSelect(book, has, run, restart), slider.element,
     choice("Show", [{ value: "value", label: "Eigenvalues" }, { value: "share", label: "Shares" }], share ? "share" : "value", (value) => { share = value === "share"; note({ of: share ? "share" : null }); void refresh(); }),
-    book.runs.filter(has).length > 1 ? choice("Curves", [{ value: "layers", label: "Layers" }, { value: "models", label: "Models" }], "layers", (value) => { models = value === "models"; void refresh(); }) : null),
-    figure.element, h("p", { class: "note" }, "Layers: thin curves from dark (first) to bright (last), the chosen one thick. Models: each at the same relative depth."));
+    others.length > 1 ? choice("Curves", [{ value: "layers", label: "Layers" }, { value: "models", label: training ? "Steps" : "Models" }], "layers", (value) => { models = value === "models"; void refresh(); }) : null),
+    figure.element, h("p", { class: "note" }, `Layers: thin curves from dark (first) to bright (last), the chosen one thick.${others.length > 1 ? (training ? " Steps: the chosen layer during training, from dark to bright." : " Models: each at the same relative depth.") : ""}`));
   void refresh();
 }

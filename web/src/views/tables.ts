@@ -15,16 +15,17 @@ export const tables: View = { name: "tables", title: "Tables", absent: () => nul
 /** What a run has, by name. */
 function sources(run: Run): Map<string, (place: number) => Promise<Columns>> {
   const made = new Map<string, (place: number) => Promise<Columns>>();
-  made.set("layers", async () => run.layers.table);
+  if (!run.parent) made.set("layers", async () => run.layers.table); // that of all steps
   for (const kind of ["groups", "components", "spectra", "tokens"] as Kind[])
     if (run.points[kind].length > 0) made.set(kind, async (place) => {
       const table = await run.at(run.points[kind][place]!);
+      await run.named();
       return kind === "groups" && run.groups ? beside(run.groups, table) : table;
     });
-  if (run.norms) made.set("norms", async () => run.norms!);
+  if (run.norms && !run.parent) made.set("norms", async () => run.norms!);
   const identities = run.manifest.identities;
-  if (Array.isArray(identities) && identities.length > 0) made.set("identities", async () => fromObjects(identities));
-  if (Array.isArray(run.manifest.trajectory)) made.set("steps", async () => fromObjects(run.manifest.trajectory));
+  if (Array.isArray(identities) && identities.length > 0 && !run.parent) made.set("identities", async () => fromObjects(identities));
+  if (Array.isArray(run.manifest.trajectory) && !run.parent) made.set("steps", async () => fromObjects(run.manifest.trajectory));
   return made;
 }
 
@@ -46,14 +47,15 @@ function fromObjects(rows: Record<string, unknown>[]): Columns {
 
 function show(book: Book, host: HTMLElement): void {
   const params = route().params;
-  let run = book.runs[Number(params.get("run") ?? 0)] ?? book.runs[0]!;
+  const everything = book.runs.flatMap((own) => [own, ...own.children]);
+  let run = everything.find((own) => own.key === params.get("run")) ?? book.runs[0]!;
   let name = params.get("table") ?? "layers";
   const inside = h("div", {});
   const controls = h("div", { class: "controls" });
   const build = () => {
     const own = sources(run);
-    if (!own.has(name)) name = "layers";
-    note({ run: run.place, table: name });
+    if (!own.has(name)) name = own.keys().next().value ?? "layers";
+    note({ run: run.key, table: name });
     const kind = (["groups", "components", "spectra", "tokens"] as Kind[]).find((one) => one === name);
     let place = kind ? chosenPoint(run, kind) : 0;
     const load = async () => {
@@ -62,7 +64,7 @@ function show(book: Book, host: HTMLElement): void {
       replace(inside, grid(table, fileName(run.label, name + where)));
     };
     replace(controls,
-      book.runs.length > 1 && select("Model", book.runs.map((one) => ({ value: String(one.place), label: visible(one.label) })), String(run.place), (value) => { run = book.runs[Number(value)]!; build(); }),
+      everything.length > 1 && select("Run", everything.map((one) => ({ value: one.key, label: visible(one.label) })), run.key, (value) => { run = everything.find((one) => one.key === value)!; build(); }),
       select("Table", [...own.keys()].map((value) => ({ value, label: value })), name, (value) => { name = value; build(); }),
       kind && pointSlider(run.points[kind], place, (value) => { place = value; void load(); }).element);
     void load();

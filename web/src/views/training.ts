@@ -24,7 +24,7 @@ export const training: View = {
 
 function show(book: Book, host: HTMLElement): void {
   const inside = h("div", { class: "stack" });
-  const start = (run: Run) => { note({ run: run.place }); build(book, run, inside, start); };
+  const start = (run: Run) => { note({ run: run.key }); build(book, run, inside, start); };
   host.append(heading("Over training", "The same measures at every checkpoint. Step 0 is the model before training."), inside);
   build(book, chosenRun(book, has), inside, start);
 }
@@ -83,15 +83,19 @@ function drawings(book: Book, run: Run, curve: Curve, log: boolean): (Node | nul
 
 /** The mean over layers, and the last block against the final norm. */
 function overSteps(run: Run, curve: Curve, layered: Value[], steps: number[], title: string, how: () => Node, log: boolean): Figure {
+  // As the reference library counts layers: the last one once, after its norm.
   const mean = (step: number) => {
-    const own = layered.filter((value) => value.step === step && Number.isFinite(value.value));
+    const own = run.layers.profile(curve, step).values.filter((value) => Number.isFinite(value.value));
     return own.reduce((sum, value) => sum + value.value, 0) / own.length;
   };
   const norm = layered.find((value) => value.point === "final_norm");
   const at = (step: number, after: boolean) => layered.find((value) => value.step === step && value.layer === norm?.layer && (value.point === "final_norm") === after)?.value ?? NaN;
   const x = (step: number) => Math.log10(1 + step);
-  const curves: [string, (step: number) => number][] = [["mean over the points", mean]];
+  const curves: [string, (step: number) => number][] = [["mean over the layers", mean]];
   if (norm) curves.push(["before the final norm", (step) => at(step, false)], ["after it", (step) => at(step, true)]);
+  // Embedding matrices have the measure too, where it is one of rows of a matrix.
+  const matrices = run.layers.values(curve).filter((value) => value.layer === null);
+  for (const point of new Set(matrices.map((value) => value.point))) curves.push([point.replace(/_/g, " "), (step) => matrices.find((value) => value.step === step && value.point === point)?.value ?? NaN]);
   const made = curves.map(([name, value], i) => ({ name, colour: seriesColour(i), shape: i, points: steps.map((step) => ({ x: x(step), y: value(step) })), dashed: i === 0 }));
   return new Figure({
     name: fileName("over-steps", curve.measure, run.label), title: `${capital(title)} against step`, note: "Steps on a logarithmic axis of 1 + step.",

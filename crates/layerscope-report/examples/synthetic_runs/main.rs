@@ -41,8 +41,9 @@ fn main() -> Result<()> {
     let two = [Model::new("encoder-small", 12, 2_000, 96, false, 1), Model::new("decoder-small", 12, 1_500, 96, true, 2)];
     let big = [Model::new("encoder-large", 24, 25_000, 1024, false, 3)];
     let steps = [Model { steps: vec![0, 1, 8, 64, 512, 1_000, 8_000, 33_000, 143_000], ..Model::new("decoder-steps", 6, 0, 64, true, 4) }];
+    let words = [Model { words: true, ..Model::new("encoder-words", 4, 600, 32, false, 6) }];
     let hostile = [Model { hostile: true, ..Model::new("</title><script>window.injected=1</script>", 3, 40, 16, true, 5) }];
-    for (name, models) in [("two", &two[..]), ("big", &big), ("steps", &steps), ("hostile", &hostile)] {
+    for (name, models) in [("two", &two[..]), ("big", &big), ("steps", &steps), ("words", &words), ("hostile", &hostile)] {
         if !only.is_empty() && !only.iter().any(|own| own == name) {
             continue;
         }

@@ -12,6 +12,7 @@ use super::tables::{LayerRows, groups_table};
 use super::{HOSTILE, Result};
 
 /// What to invent.
+#[derive(Clone)]
 pub struct Model {
     pub name: &'static str,
     pub layers: usize,
@@ -21,6 +22,8 @@ pub struct Model {
     pub seed: u64,
     pub steps: Vec<i64>,
     pub hostile: bool,
+    /// Groups are words, some of several tokens.
+    pub words: bool,
 }
 
 /// A group: its name and how often it occurs.
@@ -40,7 +43,7 @@ pub struct Moments {
 
 impl Model {
     pub fn new(name: &'static str, layers: usize, groups: usize, width: usize, decoder: bool, seed: u64) -> Self {
-        Model { name, layers, groups, width, decoder, seed, steps: Vec::new(), hostile: false }
+        Model { name, layers, groups, width, decoder, seed, steps: Vec::new(), hostile: false, words: false }
     }
 
     /// Embedding, every block, and the final norm of decoders.
@@ -72,7 +75,7 @@ impl Model {
         }
         let mut tables = vec![("layers", rows.table()?)];
         if self.groups > 0 {
-            tables.push(("groups", groups_table(&points, &groups, &moments)?));
+            tables.push(("groups", groups_table(&points, &groups, &moments, self.words)?));
             tables.push(("tokens", self.tokens_table(&points, &groups, &mut random)?));
         }
         if self.steps.is_empty() {
@@ -80,6 +83,13 @@ impl Model {
             tables.push(("spectra", self.spectra_table(&points)?));
         }
         tables.push(("norms", self.norms_table(&points)?));
+        for (i, &step) in self.steps.iter().enumerate() {
+            let own = Model { steps: Vec::new(), groups: 300, seed: self.seed + 100 + i as u64, ..self.clone() };
+            own.write(&folder.join(format!("steps/step{step}")))?;
+        }
+        if !self.steps.is_empty() {
+            tables.push(("projections", self.projections_table(&mut random)?));
+        }
         for (name, table) in &tables {
             let mut bytes = Vec::new();
             parquet::write(table, &mut bytes)?;
@@ -183,7 +193,8 @@ impl Model {
         let aniso = if self.decoder { 0.05 + 0.8 * bell * trained } else { 0.12 + 0.1 * depth } * noise * normed;
         push("all", ("mean_cosine", None), Some(cosine), Some(0.003), 100_000);
         push("all", ("anisotropy_svd", Some("corpus")), Some(aniso), None, 100_000);
-        push("all", ("anisotropy_svd", Some("batch4096")), Some(aniso * 1.02), Some(aniso * 0.05), 100_000);
+        push("sample", ("anisotropy_svd", Some("batch4096")), Some(aniso * 1.02), None, 100_000);
+        push("sample", ("anisotropy_svd", Some("batch4096_std")), Some(aniso * 0.05), None, 100_000);
         push("all", ("isoscore", None), Some(0.18 * (1.0 - aniso)), None, 100_000);
         push("all", ("participation_ratio", None), Some(1.0 + 0.18 * (1.0 - aniso) * (self.width - 1) as f64), None, 100_000);
         let spread = 8.0 + 20.0 * (4.0 * trained * (1.2 - trained)) * (1.0 - 0.5 * (depth - 0.3).abs());
@@ -210,7 +221,8 @@ impl Model {
             "points": points,
             "corpus": {"fingerprint": "77aa".repeat(16), "inputs": ["corpus.txt"], "documents": 7391, "sequences": 7391, "tokens": 152_003,
                 "states": groups.iter().map(|group| group.n).sum::<u64>(), "groups": groups.len(), "skipped": {"too long": 12}},
-            "grouping": "token", "frequency": {"minimum": 10, "maximum": 100_000},
+            "sentence_words": (1..=63).map(|words: i64| [words, 1 + 9000 / (1 + (words - 16).pow(2))]).collect::<Vec<_>>(),
+            "grouping": if self.words { "word" } else { "token" }, "frequency": {"minimum": 10, "maximum": 100_000},
             "settings": {"group": {"value": "token", "from": "default"}, "seed": {"value": 0, "from": "flag"}},
             "host": {"name": "host", "cores": 2, "isa": "avx2"}, "wall_seconds": 93.4, "states_per_second": 4123.0, "peak_memory_bytes": 734_003_200u64,
             "identities": identities, "warnings": ["12 documents were longer than the model's window and were cut"],
@@ -219,7 +231,7 @@ impl Model {
             let mut trajectory: Vec<Value> = self
                 .steps
                 .iter()
-                .map(|step| json!({"revision": format!("step{step}"), "step": step, "status": "measured", "reason": null}))
+                .map(|step| json!({"revision": format!("step{step}"), "step": step, "status": "measured", "reason": null, "folder": format!("steps/step{step}")}))
                 .collect();
             trajectory.push(json!({"revision": "step2000", "step": 2000, "status": "missing", "reason": "no such revision"}));
             manifest["trajectory"] = json!(trajectory);

@@ -52,6 +52,24 @@ impl Model {
         Ok(Table::new(columns.into_iter().chain([("value", Column::Real(values))]))?)
     }
 
+    /// Embedding matrices on a plane: the output one drifts away from the origin.
+    pub fn projections_table(&self, random: &mut Random) -> Result<Table> {
+        let (mut points, mut steps, mut ids, mut x, mut y) = (vec![], vec![], vec![], vec![], vec![]);
+        for &step in &self.steps {
+            for (point, drift) in [("input_embedding", 0.0), ("output_embedding", (1.0 + step as f64).ln() / 2.0)] {
+                for id in 0..500 {
+                    points.push(Some(point.into()));
+                    steps.push(Some(step));
+                    ids.push(Some(2 * id));
+                    x.push(Some(random.normal() + drift));
+                    y.push(Some(random.normal()));
+                }
+            }
+        }
+        let columns = [("point", Column::Text(points)), ("group_id", Column::Integer(ids)), ("x", Column::Real(x)), ("y", Column::Real(y))];
+        Ok(Table::new(columns.into_iter().chain([("step", Column::Integer(steps))]))?)
+    }
+
     pub fn tokens_table(&self, points: &[(i64, &str)], groups: &[Group], random: &mut Random) -> Result<Table> {
         let chosen: Vec<&Group> = groups.iter().filter(|group| group.n >= 10).step_by((groups.len() / 40).max(1)).collect();
         let mut rows: Vec<TokenRow> = Vec::new();
@@ -87,7 +105,7 @@ impl Model {
     }
 }
 
-pub fn groups_table(points: &[(i64, &str)], groups: &[Group], moments: &[Vec<Moments>]) -> Result<Table> {
+pub fn groups_table(points: &[(i64, &str)], groups: &[Group], moments: &[Vec<Moments>], words: bool) -> Result<Table> {
     let at = || points.iter().zip(moments).flat_map(|(at, moments)| groups.iter().zip(moments).map(move |(group, own)| (*at, group, own)));
     Ok(Table::new([
         ("layer", Column::Integer(at().map(|((layer, _), ..)| Some(layer)).collect())),
@@ -95,7 +113,7 @@ pub fn groups_table(points: &[(i64, &str)], groups: &[Group], moments: &[Vec<Mom
         ("group_id", Column::Integer(at().map(|(_, group, _)| Some(group.id)).collect())),
         ("group", Column::Text(at().map(|(_, group, _)| Some(group.name.clone())).collect())),
         ("raw", Column::Text(at().map(|(_, group, _)| Some(format!("Ġ{}", group.name))).collect())),
-        ("subwords", Column::Integer(at().map(|_| Some(1)).collect())),
+        ("subwords", Column::Integer(at().map(|(_, group, _)| Some(if words { 1 + group.id % 3 } else { 1 })).collect())),
         ("n", Column::Integer(at().map(|(_, group, _)| Some(group.n as i64)).collect())),
         ("q", Column::Real(at().map(|(.., own)| Some(own.q)).collect())),
         ("m", Column::Real(at().map(|(.., own)| Some(own.m)).collect())),

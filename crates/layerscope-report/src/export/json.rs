@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::table::{Cell, Table};
-use crate::text::{exact, is_hidden};
+use crate::text::{exact, is_hidden, push_json_escape};
 
 /// One array with an object a line.
 pub(super) fn write(table: &Table, output: &mut dyn Write) -> io::Result<()> {
@@ -54,10 +54,7 @@ fn string(text: &str) -> String {
             '\n' => literal.push_str("\\n"),
             '\r' => literal.push_str("\\r"),
             '\t' => literal.push_str("\\t"),
-            _ if character == '<' || is_hidden(character) => {
-                let mut units = [0; 2];
-                literal.extend(character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
-            }
+            _ if character == '<' || is_hidden(character) => push_json_escape(character, &mut literal),
             _ => literal.push(character),
         }
     }

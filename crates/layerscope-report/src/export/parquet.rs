@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -87,26 +88,76 @@ fn write_column<T: DataType, V>(
 
 /// Reads a file that [`write()`] wrote, or another of flat columns of text, 64-bit integers and doubles.
 pub fn read(path: &Path) -> Result<Table> {
-    let file = File::open(path).map_err(|error| Error::file(path, format!("cannot be opened ({error})")))?;
-    let columns = guarded(|| read_file(file))
-        .map_err(|error| Error::file(path, format!("not a Parquet table, or damaged ({}); write it again", reason(&error))))?;
-    Table::new(columns).map_err(|error| Error::file(path, error.to_string()))
+    let stored = StoredTable::open(path)?;
+    stored.groups(0..stored.row_groups, None)
 }
 
-fn read_file(file: File) -> ParquetResult<Vec<(String, Column)>> {
-    let file = SerializedFileReader::new(file)?;
+/// A table that stays on disk and is read in pieces. It is the file that was opened, even where another one took its name since.
+pub struct StoredTable {
+    path: PathBuf,
+    /// Locked while it is read: every reader of an open file moves the same cursor.
+    file: Mutex<SerializedFileReader<File>>,
+    row_groups: usize,
+}
+
+impl StoredTable {
+    /// Opens the file and reads what it says about itself.
+    pub fn open(path: &Path) -> Result<StoredTable> {
+        let file = File::open(path).map_err(|error| Error::file(path, format!("cannot be opened ({error})")))?;
+        let opened = guarded(|| {
+            let file = SerializedFileReader::new(file)?;
+            check(&file)?;
+            Ok(file)
+        });
+        let file = opened.map_err(|error| damaged(path, &error))?;
+        Ok(StoredTable { path: path.to_owned(), row_groups: file.num_row_groups(), file: Mutex::new(file) })
+    }
+
+    /// How many pieces it has, at least one.
+    pub fn pieces(&self) -> usize {
+        self.row_groups.max(1)
+    }
+
+    /// The rows of one piece; only these columns of it, if some are named.
+    pub fn piece(&self, at: usize, columns: Option<&[&str]>) -> Result<Table> {
+        self.groups(at..self.row_groups.min(at + 1), columns)
+    }
+
+    fn groups(&self, groups: Range<usize>, columns: Option<&[&str]>) -> Result<Table> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let columns = guarded(|| read_groups(&file, groups, columns)).map_err(|error| damaged(&self.path, &error))?;
+        Table::new(columns).map_err(|error| Error::file(&self.path, error.to_string()))
+    }
+}
+
+fn damaged(path: &Path, error: &ParquetError) -> Error {
+    Error::file(path, format!("not a Parquet table, or damaged ({}); write it again", reason(error)))
+}
+
+/// Refuses columns of other types, and places and numbers of rows that cannot be.
+fn check(file: &SerializedFileReader<File>) -> ParquetResult<()> {
+    let metadata = file.metadata();
+    metadata.file_metadata().schema_descr().columns().iter().try_for_each(|column| empty(column).map(drop))?;
+    for chunk in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+        let (start, size) = (chunk.dictionary_page_offset().unwrap_or(0).min(chunk.data_page_offset()), chunk.compressed_size());
+        if start < 0 || size < 0 {
+            return Err(general("a column lies outside the file"));
+        }
+    }
+    let rows = metadata.row_groups().iter().try_fold(0i64, |sum, group| sum.checked_add(group.num_rows()));
+    if rows == Some(metadata.file_metadata().num_rows()) { Ok(()) } else { Err(general("its parts do not have as many rows as it says")) }
+}
+
+fn read_groups(file: &SerializedFileReader<File>, groups: Range<usize>, only: Option<&[&str]>) -> ParquetResult<Vec<(String, Column)>> {
     let metadata = file.metadata();
     let schema = metadata.file_metadata().schema_descr();
-    let mut columns = schema.columns().iter().map(|column| empty(column)).collect::<ParquetResult<Vec<_>>>()?;
-    for g in 0..file.num_row_groups() {
-        for chunk in metadata.row_group(g).columns() {
-            let (start, size) = (chunk.dictionary_page_offset().unwrap_or(0).min(chunk.data_page_offset()), chunk.compressed_size());
-            if start < 0 || size < 0 {
-                return Err(general("a column lies outside the file"));
-            }
-        }
+    let wanted = |c: &usize| only.is_none_or(|names| names.contains(&schema.column(*c).name()));
+    let places: Vec<usize> = (0..schema.num_columns()).filter(wanted).collect();
+    let mut columns = places.iter().map(|&c| empty(&schema.column(c))).collect::<ParquetResult<Vec<_>>>()?;
+    let mut rows = 0;
+    for g in groups {
         let group = file.get_row_group(g)?;
-        for (c, (_, column)) in columns.iter_mut().enumerate() {
+        for (&c, (_, column)) in places.iter().zip(&mut columns) {
             let levels = schema.column(c).max_def_level();
             match (group.get_column_reader(c)?, column) {
                 (ColumnReader::ByteArrayColumnReader(reader), Column::Text(values)) => read_column(reader, levels, values, text)?,
@@ -115,9 +166,9 @@ fn read_file(file: File) -> ParquetResult<Vec<(String, Column)>> {
                 _ => return Err(general("a column changed its type")),
             }
         }
+        rows += metadata.row_group(g).num_rows();
     }
-    let rows = usize::try_from(metadata.file_metadata().num_rows()).ok();
-    match columns.iter().find(|(_, column)| Some(column.len()) != rows) {
+    match columns.iter().find(|(_, column)| column.len() as i64 != rows) {
         Some((name, _)) => Err(ParquetError::General(format!("column `{name}` is not as long as the file says"))),
         None => Ok(columns),
     }

@@ -79,6 +79,15 @@ impl Context<'_> {
     }
 }
 
+/// How many panels go beside each other, so that no row has a single one left over.
+pub(crate) fn beside(panels: usize) -> usize {
+    match panels {
+        0..=4 => panels.max(1),
+        7 | 8 | 10.. => 4,
+        _ => 3,
+    }
+}
+
 /// "layer 6", or "layer 12, after the final norm".
 pub(crate) fn layer_name((layer, point): (i64, Point)) -> String {
     match point {

@@ -6,6 +6,7 @@ use layerscope_stats::measure::{fit_line, variation};
 
 use super::Settings;
 use super::font::{NAME_CHARACTERS, drawable};
+use super::sheet::{Line, Paint};
 use crate::run::Run;
 use crate::table::{Cell, Column, Table};
 
@@ -65,7 +66,7 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    fn of(mut rows: Vec<Row>) -> Profile {
+    pub fn of(mut rows: Vec<Row>) -> Profile {
         rows.retain(|row| row.layer.is_some());
         rows.sort_by_key(|row| (row.layer, row.point));
         let normed = rows.iter().find(|row| row.point == Point::FinalNorm).and_then(|row| row.layer);
@@ -78,6 +79,19 @@ impl Profile {
         self.rows.iter().any(|row| row.value.is_some())
     }
 
+    /// The line through it, with the last block's own output beside it, joined to the point before.
+    pub fn line(&self, paint: Paint, x: impl Fn(i64) -> f64) -> Line {
+        let place = |row: &Row| x(row.layer.unwrap_or(0));
+        let mut line = Line::new(self.rows.iter().map(|row| (place(row), row.value)).collect(), paint);
+        if let Some(before) = &self.before_norm {
+            let earlier = self.rows.iter().rfind(|row| row.layer < before.layer && row.value.is_some());
+            let to = (place(before), before.value.unwrap_or(0.0));
+            let from = earlier.map_or(to, |row| (place(row), row.value.unwrap_or(0.0)));
+            line.hollow.push((from, to));
+        }
+        line
+    }
+
     /// The rows that are drawn, hollow one last.
     pub fn all(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().chain(&self.before_norm)
@@ -86,6 +100,7 @@ impl Profile {
 
 /// The columns of the groups' table, one entry a row.
 pub(crate) struct Groups<'a> {
+    ids: Option<&'a [Option<i64>]>,
     pub names: &'a [Option<String>],
     pub n: &'a [Option<i64>],
     q: &'a [Option<f64>],
@@ -95,9 +110,17 @@ pub(crate) struct Groups<'a> {
     rows: BTreeMap<(i64, Point), Vec<usize>>,
 }
 
+/// A token by its id and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Token {
+    pub id: Option<i64>,
+    pub name: String,
+}
+
 /// One group at one point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group<'a> {
+    pub id: Option<i64>,
     pub name: &'a str,
     pub n: i64,
     pub q: f64,
@@ -107,6 +130,11 @@ pub(crate) struct Group<'a> {
 }
 
 impl Group<'_> {
+    /// Whether it is this one: names alone may be shared (`ing` and `##ing`).
+    pub fn is(&self, token: &Token) -> bool {
+        (self.id, self.name) == (token.id, token.name.as_str())
+    }
+
     pub fn log_n(&self) -> f64 {
         (self.n as f64).log10()
     }
@@ -218,6 +246,7 @@ impl<'a> View<'a> {
             let n = groups.n[*row].filter(|n| (low..=high).contains(n))?;
             let subwords = groups.subwords.and_then(|subwords| subwords[*row]);
             Some(Group {
+                id: groups.ids.and_then(|ids| ids[*row]),
                 name: groups.names[*row].as_deref().unwrap_or(""),
                 n,
                 q: groups.q[*row]?,
@@ -281,11 +310,11 @@ fn slug(label: &str) -> String {
     if slug.is_empty() { "model".into() } else { slug.into() }
 }
 
-fn texts<'a>(table: &'a Table, name: &str) -> Option<&'a [Option<String>]> {
+pub(crate) fn texts<'a>(table: &'a Table, name: &str) -> Option<&'a [Option<String>]> {
     if let Some(Column::Text(values)) = table.column(name) { Some(values) } else { None }
 }
 
-fn integers<'a>(table: &'a Table, name: &str) -> Option<&'a [Option<i64>]> {
+pub(crate) fn integers<'a>(table: &'a Table, name: &str) -> Option<&'a [Option<i64>]> {
     if let Some(Column::Integer(values)) = table.column(name) { Some(values) } else { None }
 }
 
@@ -327,6 +356,7 @@ fn groups(table: &Table) -> Option<Groups<'_>> {
         }
     }
     Some(Groups {
+        ids: integers(table, "group_id"),
         names: texts(table, "group")?,
         n: integers(table, "n")?,
         q: reals(table, "q")?,

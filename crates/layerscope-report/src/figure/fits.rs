@@ -2,7 +2,7 @@
 
 use layerscope_stats::measure::{Line as Fit, fit_line};
 
-use super::context::{Context, layer_name};
+use super::context::{Context, beside, layer_name};
 use super::data::{Group, Point, View};
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, integer, real};
@@ -49,7 +49,7 @@ pub(crate) fn trade_off(context: &Context) -> Vec<Outcome> {
         let name = if files > 1 { format!("fig2-layer{}", context.settings.layers[i]) } else { "fig2".into() };
         let title = |view: &View, at| Text::plain(format!("{}, {}", view.label, layer_name(at)));
         let what = "Variance $V(X_t)$ against squared norm of the mean $M(X_t)$ of every group, with the least-squares line.";
-        outcomes.push(scatter(&name, &cells, true, true, cells.len().clamp(1, 3), &title, what));
+        outcomes.push(scatter(&name, &cells, true, true, beside(cells.len()), &title, what));
     }
     outcomes
 }

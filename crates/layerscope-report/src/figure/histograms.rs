@@ -1,6 +1,6 @@
 //! Histograms: lengths of sentences, frequencies of groups, distributions of Q, M and V.
 
-use super::context::{Context, layer_name};
+use super::context::{Context, beside, layer_name};
 use super::fits::{M, Q, Quantity, V, percentile};
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows};
@@ -13,6 +13,7 @@ use crate::table::Cell;
 /// Counts between equal edges.
 struct Bins {
     low: f64,
+    high: f64,
     step: f64,
     counts: Vec<i64>,
 }
@@ -20,17 +21,21 @@ struct Bins {
 impl Bins {
     /// Of weighted values between `low` and `high`, the upper edge included in the last bin.
     fn of(values: impl Iterator<Item = (f64, i64)>, low: f64, high: f64, count: usize) -> Bins {
-        let step = if high > low { (high - low) / count as f64 } else { 1.0 };
-        let mut bins = Bins { low, step, counts: vec![0; count] };
-        for (value, weight) in values.filter(|(value, _)| *value >= low && *value <= high.max(low)) {
-            let bin = (((value - low) / step) as usize).min(count - 1);
+        let (step, high) = if high > low { ((high - low) / count as f64, high) } else { (1.0, low + count as f64) };
+        let mut bins = Bins { low, high, step, counts: vec![0; count] };
+        for (value, weight) in values.filter(|(value, _)| *value >= low && *value <= high) {
+            // The edges as they are written decide, not a quotient that rounding moved across one.
+            let near = (((value - low) / step) as usize).min(count - 1);
+            let up = near + usize::from(near + 1 < count && value >= bins.edge(near + 1));
+            let bin = up - usize::from(up > 0 && value < bins.edge(up));
             bins.counts[bin] += weight;
         }
         bins
     }
 
+    /// The last one is the largest value itself, not that within rounding.
     fn edge(&self, i: usize) -> f64 {
-        self.low + self.step * i as f64
+        if i == self.counts.len() { self.high } else { self.low + self.step * i as f64 }
     }
 
     fn bars(&self, floor: f64, paint: Paint) -> Vec<Bar> {
@@ -81,15 +86,17 @@ pub(crate) fn sentences(context: &Context) -> Vec<Outcome> {
         let y = Axis::new(Text::plain("sentences"), Scale { kind: Kind::Log, min: 0.7, max: bins.most().max(2.0) * 1.6 });
         let x =
             Axis::new(Text::plain("words per sentence"), Scale::linear(low - bins.step * 0.5, high.max(low + bins.step) + bins.step * 0.5));
-        let title = if context.views.len() > 1 { context.title(view) } else { Text::default() };
-        panels.push(Panel::new(title, x, y, vec![Mark::Bars(bins.bars(0.7, Paint::Series(view.series)))]));
+        panels.push(Panel::new(context.title(view), x, y, vec![Mark::Bars(bins.bars(0.7, Paint::Series(view.series)))]));
         let (count, total) = words.iter().fold((0, 0.0), |(count, total), (length, times)| (count + times, total + length * *times as f64));
         captions.push(format!("{} sentences with {} words on average.", tex::count(count), tex::number(total / count.max(1) as f64, 1)));
     }
     if panels.is_empty() {
         return outcomes;
     }
-    let columns = panels.len().min(3);
+    if let [alone] = &mut panels[..] {
+        alone.title = Text::default(); // one text, whichever models read it
+    }
+    let columns = beside(panels.len());
     outcomes.push(finish("fig9", panels, columns, rows, format!("Lengths of sentences in words, 30 bins. {}", captions.join(" "))));
     outcomes
 }
@@ -116,7 +123,7 @@ pub(crate) fn frequencies(context: &Context) -> Vec<Outcome> {
     if panels.is_empty() {
         return outcomes;
     }
-    let columns = panels.len().min(3);
+    let columns = beside(panels.len());
     outcomes.push(finish(
         "fig10",
         panels,

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::plate::Outcome;
-use super::{agreement, by_layer, diagram, fits, frequency, histograms, profiles, shares, tables, tokens, trajectories};
+use super::{agreement, by_layer, diagram, embeddings, fits, frequency, histograms, profiles, shares, tables, tokens, trajectories};
 
 /// A figure or table that can be drawn.
 pub struct Figure {
@@ -125,6 +125,13 @@ pub const LIST: &[Figure] = &[
         title: "Before and after the final norm",
         needs: "a model with a final norm",
         draw: trajectories::machina3,
+    },
+    Figure {
+        id: "machina4",
+        also: &[],
+        title: "Rows of the embedding matrices on two singular directions",
+        needs: "projections.parquet (layerscope track, or weights --out)",
+        draw: embeddings::scatter,
     },
     Figure { id: "ethayarajh1", also: &[], title: "Mean cosine and mean norm by layer", needs: COSINE, draw: by_layer::ethayarajh1 },
     Figure { id: "ethayarajh2", also: &[], title: "Self-similarity by layer", needs: COSINE, draw: by_layer::ethayarajh2 },

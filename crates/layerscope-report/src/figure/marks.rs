@@ -79,6 +79,10 @@ pub(crate) fn draw(canvas: &mut impl Canvas, look: &Look, panel: &Panel, frame: 
             }
             Mark::Labels(all) => labels(&mut over, look, all, frame, &crosses(panel, frame)),
             Mark::Cross { x, y } => cross(&mut over, look, frame.at(*x, *y)),
+            Mark::Ring { x, y } => {
+                let (x, y) = frame.at(*x, *y);
+                over.outlined(Shape::Circle { x, y, radius: MARKER * 1.3 }, look.background, Stroke::solid(look.text, 1.0));
+            }
         }
     }
     if !clipped.is_empty() {
@@ -111,13 +115,17 @@ fn line(clipped: &mut Vec<Item>, over: &mut Vec<Item>, look: &Look, line: &Line,
     for (from, to) in &line.hollow {
         clipped.line(frame.at(from.0, from.1), frame.at(to.0, to.1), Stroke { colour, width: 0.7, dash: &[1.2, 1.2] });
     }
-    if let Some(series) = line.marker {
-        // Many points: smaller markers, so that the line is still seen.
-        let radius = if line.points.len() > 30 { MARKER * 0.7 } else { MARKER };
-        let seen = |y: f64| y >= frame.y.min.min(frame.y.max) && y <= frame.y.max;
-        for (_, to) in line.hollow.iter().filter(|(_, to)| seen(to.1)) {
-            marker(over, look, series, frame.at(to.0, to.1), radius, true);
+    // Many points: smaller markers, so that the line is still seen.
+    let radius = if line.points.len() > 30 { MARKER * 0.7 } else { MARKER };
+    let seen = |y: f64| y >= frame.y.min.min(frame.y.max) && y <= frame.y.max;
+    for (_, to) in line.hollow.iter().filter(|(_, to)| seen(to.1)) {
+        let (x, y) = frame.at(to.0, to.1);
+        match line.marker {
+            Some(series) => marker(over, look, series, (x, y), radius, true),
+            None => over.outlined(Shape::Circle { x, y, radius }, look.background, Stroke::solid(colour, 0.8)),
         }
+    }
+    if let Some(series) = line.marker {
         for (x, y) in line.points.iter().filter_map(|(x, y)| y.map(|y| (*x, y))).filter(|(_, y)| seen(*y)) {
             marker(over, look, series, frame.at(x, y), radius, false);
         }

@@ -6,7 +6,7 @@ use super::data::{Profile, Row, View};
 use super::fits::percentile;
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, integer, real};
-use super::sheet::{Axis, Line, Mark, Panel, Preferred, Sheet};
+use super::sheet::{Axis, Line, Mark, Paint, Panel, Preferred, Sheet};
 use super::tex;
 use super::text::Text;
 use super::ticks::{Kind, Scale};
@@ -127,13 +127,7 @@ fn profile(view: &View, curve: &Curve, over_groups: bool) -> Option<Found> {
 fn line(view: &View, found: &Found, x: impl Fn(i64) -> f64) -> Line {
     let rows = &found.profile.rows;
     let place = |row: &Row| x(row.layer.unwrap_or(0));
-    let mut line = Line::of_series(rows.iter().map(|row| (place(row), row.value)).collect(), view.series);
-    if let Some(before) = &found.profile.before_norm {
-        let earlier = rows.iter().rfind(|row| row.layer < before.layer && row.value.is_some());
-        let to = (place(before), before.value.unwrap_or(0.0));
-        let from = earlier.map_or(to, |row| (place(row), row.value.unwrap_or(0.0)));
-        line.hollow.push((from, to));
-    }
+    let mut line = Line { marker: Some(view.series), ..found.profile.line(Paint::Series(view.series), &x) };
     if let Some(band) = &found.band {
         let around = |row: &Row| {
             let spread = band.rows.iter().find(|other| other.layer == row.layer && other.point == row.point)?.value?;

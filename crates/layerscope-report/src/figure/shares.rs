@@ -1,6 +1,6 @@
 //! Figure 5: what the squared norm is made of, layer by layer.
 
-use super::context::Context;
+use super::context::{Context, beside};
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, Bar, Key, Mark, Paint, Panel, Preferred, Sheet};
@@ -58,7 +58,6 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
         let y = Axis::new(Text::math("share of *Q*(*X*)"), Scale::linear(0.0, 1.0));
         let mut marks = vec![Mark::Bars(bars)];
         if let Some(before) = &parts[0].0.before_norm {
-            let place = before.layer.zip(before.value).map(|(layer, value)| (layer as f64, value, view.series, true));
             rows.push(&[
                 Cell::Text(view.run.model()),
                 integer(before.layer),
@@ -67,7 +66,7 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
                 Cell::Text(PARTS[0].0),
                 real(before.value),
             ]);
-            marks.push(Mark::Markers(place.into_iter().collect()));
+            marks.extend(before.layer.zip(before.value).map(|(layer, value)| Mark::Ring { x: layer as f64, y: value }));
             hollow = true;
         }
         panels.push(Panel::new(context.title(view), x, y, marks));
@@ -79,7 +78,7 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
     if panels.is_empty() {
         return outcomes;
     }
-    let columns = panels.len().min(3);
+    let columns = beside(panels.len());
     let mut legend: Vec<(Key, Text)> = PARTS.iter().map(|(_, label, paint)| (Key::Swatch(*paint), Text::math(label))).collect();
     if hollow {
         legend.push((Key::Hollow, Text::math("*M* / *Q* of the last block, before the final norm")));

@@ -128,6 +128,11 @@ pub(crate) enum Mark {
         x: f64,
         y: f64,
     },
+    /// A hollow point of no model, seen on any colour.
+    Ring {
+        x: f64,
+        y: f64,
+    },
 }
 
 /// One frame with two axes.

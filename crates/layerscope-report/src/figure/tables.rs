@@ -88,15 +88,15 @@ fn columns() -> Rows {
 }
 
 fn push(context: &Context, view: &View, rows: &mut Rows) -> Result<(), Skip> {
-    let names = chosen(context, view)?;
+    let tokens = chosen(context, view)?;
     let layers = context.single_layers(view)?;
     let Some(at) = layers.first().copied() else { return Err(Skip::of(&view.label, "the run has no layers")) };
     let groups = view.groups_at(at, false);
     let tenth = |value: f64| (value * 10.0).round() / 10.0;
-    for name in names {
-        let Some(group) = groups.iter().filter(|group| group.name == name).max_by_key(|group| group.n) else { continue };
+    for chosen in tokens {
+        let Some(group) = groups.iter().find(|group| group.is(&chosen)) else { continue };
         let (m, v) = (tenth(group.m), tenth(group.v));
-        let token = drawable(&name, NAME_CHARACTERS);
+        let token = drawable(&chosen.name, NAME_CHARACTERS);
         rows.push(&[
             Cell::Text(view.run.model()),
             Cell::Integer(at.0),

@@ -90,7 +90,12 @@ impl Scale {
         match self.kind {
             Kind::Linear => linear(self.min, self.max, room.max(2)),
             Kind::Layers => (layers(self.min.ceil() as i64, self.max.floor() as i64, room.max(2)), 0),
-            Kind::Log => (decades(self.min, self.max, room.max(2)), 0),
+            Kind::Log => {
+                let ticks = decades(self.min, self.max, room.max(2));
+                // Between two powers of ten there may be nothing round enough to be labelled: then as on a linear axis.
+                let labelled = ticks.iter().filter(|tick| tick.label.is_some()).count();
+                if labelled < 2 { linear(self.min, self.max, room.max(2)) } else { (ticks, 0) }
+            }
             Kind::Steps => (steps(self.min, self.max, room.max(2)), 0),
             Kind::BeforeAfter => (
                 ["before", "after"].iter().enumerate().map(|(i, name)| Tick { value: i as f64, label: Some(Text::plain(*name)) }).collect(),
@@ -213,6 +218,7 @@ mod tests {
     fn log_ticks_are_decades() {
         assert_eq!(labels(Scale { kind: Kind::Log, min: 0.5, max: 2e5 }, 6), ["1", "10", "102", "103", "104", "105"]);
         assert_eq!(labels(Scale { kind: Kind::Log, min: 3.0, max: 60.0 }, 6), ["5", "10", "20", "50"]);
+        assert_eq!(labels(Scale { kind: Kind::Log, min: 5.9e5, max: 7.1e5 }, 3), ["6.0", "6.5", "7.0"]);
         assert_eq!(labels(Scale { kind: Kind::Steps, min: 0.0, max: 143_000.0 }, 7), ["0", "1", "10", "100", "1k", "10k", "100k"]);
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::context::{Context, layer_name};
-use super::data::{Group, Point, View};
+use super::data::{Group, Point, Token, View};
 use super::fits::{M, V, fit, panel};
 use super::font::{NAME_CHARACTERS, drawable};
 use super::plate::{Body, Outcome, Plate, Skip};
@@ -17,7 +17,7 @@ use crate::table::Cell;
 /// A kept state, or the mean of a token.
 #[derive(Clone, Debug)]
 pub(crate) struct Projected {
-    pub group: String,
+    pub token: Token,
     pub n: i64,
     pub is_mean: bool,
     pub x: f64,
@@ -43,24 +43,32 @@ pub(crate) fn kept(view: &View) -> BTreeMap<i64, (Point, Vec<Projected>)> {
             *entry = (point, Vec::new());
         }
         if point == entry.0 {
-            entry.1.push(Projected { group: group.to_owned(), n, is_mean: cell("role", row) == Cell::Text("mean"), x, y });
+            let id = if let Cell::Integer(id) = cell("group_id", row) { Some(id) } else { None };
+            entry.1.push(Projected {
+                token: Token { id, name: group.to_owned() },
+                n,
+                is_mean: cell("role", row) == Cell::Text("mean"),
+                x,
+                y,
+            });
         }
     }
     layers
 }
 
-/// The names figures 1 and 8 and table 2 show: the kept ones, or those of them that were asked for.
-pub(crate) fn chosen(context: &Context, view: &View) -> Result<Vec<String>, Skip> {
+/// The tokens figures 1 and 8 and table 2 show, frequent first: the kept ones, or those of them that were asked for.
+pub(crate) fn chosen(context: &Context, view: &View) -> Result<Vec<Token>, Skip> {
     let layers = kept(view);
     let Some((_, states)) = layers.values().next() else {
         return Err(Skip::of(&view.label, "no tokens' states were kept (measure with --tokens)"));
     };
-    let mut names: Vec<(i64, String)> = states.iter().map(|state| (state.n, state.group.clone())).collect();
-    names.sort_by(|a, b| b.cmp(a));
-    names.dedup();
+    let mut tokens: Vec<(i64, Token)> = states.iter().map(|state| (state.n, state.token.clone())).collect();
+    tokens.sort_by(|a, b| b.cmp(a));
+    tokens.dedup();
     let wanted = &context.settings.tokens;
-    let names: Vec<String> = names.into_iter().map(|(_, name)| name).filter(|name| wanted.is_empty() || wanted.contains(name)).collect();
-    if names.is_empty() { Err(Skip::of(&view.label, "none of the tokens asked for was kept")) } else { Ok(names) }
+    let is_wanted = |token: &Token| wanted.is_empty() || wanted.iter().any(|name| name.trim() == token.name.trim());
+    let tokens: Vec<Token> = tokens.into_iter().map(|(_, token)| token).filter(is_wanted).collect();
+    if tokens.is_empty() { Err(Skip::of(&view.label, "none of the tokens asked for was kept")) } else { Ok(tokens) }
 }
 
 /// Figure 1: states of chosen tokens, their means labelled, one model.
@@ -78,7 +86,7 @@ pub(crate) fn projected(context: &Context) -> Vec<Outcome> {
         };
         let several = chosen.len() > 1;
         let draw = |at: (i64, Point)| {
-            let states: Vec<&Projected> = layers[&at.0].1.iter().filter(|state| names.contains(&state.group)).collect();
+            let states: Vec<&Projected> = layers[&at.0].1.iter().filter(|state| names.contains(&state.token)).collect();
             let name = context.name("fig1", view) + &if several { format!("-layer{}", at.0) } else { String::new() };
             projection(name, view, at, &states)
         };
@@ -106,7 +114,7 @@ fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]
             Cell::Text(view.run.model()),
             Cell::Integer(at.0),
             Cell::Text(at.1.name()),
-            Cell::Text(&state.group),
+            Cell::Text(&state.token.name),
             Cell::Integer(state.n),
             Cell::Text(role),
             Cell::Real(state.x),
@@ -120,7 +128,7 @@ fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]
     let label = |state: &&Projected| Label {
         x: state.x,
         y: state.y,
-        text: Text::plain(drawable(&state.group, NAME_CHARACTERS)),
+        text: Text::plain(drawable(&state.token.name, NAME_CHARACTERS)),
         paint: Paint::Map(shade(state)),
     };
     let axis = |label: &str, of: fn(&Projected) -> f64| {
@@ -185,12 +193,11 @@ pub(crate) fn labelled(context: &Context) -> Vec<Outcome> {
     })
 }
 
-fn among_all(name: String, view: &View, at: (i64, Point), names: &[String]) -> Outcome {
+fn among_all(name: String, view: &View, at: (i64, Point), chosen: &[Token]) -> Outcome {
     let mut groups = view.groups_at(at, true);
     groups.sort_by_key(|group| group.n);
     let all = view.groups_at(at, false);
-    let tokens: Vec<Group> =
-        names.iter().filter_map(|name| all.iter().filter(|group| group.name == name).max_by_key(|group| group.n)).copied().collect();
+    let tokens: Vec<Group> = chosen.iter().filter_map(|token| all.iter().find(|group| group.is(token))).copied().collect();
     if groups.is_empty() || tokens.is_empty() {
         return Err(Skip::of(&view.label, "no group has a frequency in the range"));
     }
@@ -221,9 +228,10 @@ fn among_all(name: String, view: &View, at: (i64, Point), names: &[String]) -> O
         ("m", Cells::Real),
         ("v", Cells::Real),
     ]);
-    let extra = tokens.iter().filter(|token| !groups.iter().any(|group| group.name == token.name && group.n == token.n));
+    let same = |one: &Group, other: &Group| (one.id, one.name) == (other.id, other.name);
+    let extra = tokens.iter().filter(|token| !groups.iter().any(|group| same(group, token)));
     for group in groups.iter().chain(extra) {
-        let shown = tokens.iter().any(|token| token.name == group.name && token.n == group.n);
+        let shown = tokens.iter().any(|token| same(group, token));
         rows.push(&[
             Cell::Text(view.run.model()),
             Cell::Integer(at.0),

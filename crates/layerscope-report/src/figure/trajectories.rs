@@ -1,7 +1,7 @@
 //! Over training, and before and after the final norm.
 
 use super::context::Context;
-use super::data::{Key, Point, Row, View};
+use super::data::{Key, Point, Profile, Row, View};
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, ColourBar, Key as LegendKey, Line, Mark, Paint, Panel, Preferred, Sheet};
@@ -38,10 +38,8 @@ pub(crate) fn shape2(context: &Context) -> Vec<Outcome> {
         let mut points = Vec::new();
         for step in view.steps() {
             // The reference library's view: the last layer once, after its norm.
-            let at: Vec<&Row> = rows.iter().filter(|row| row.step == Some(step)).collect();
-            let normed = at.iter().find(|row| row.point == Point::FinalNorm).and_then(|row| row.layer);
-            let values: Vec<f64> =
-                at.iter().filter(|row| !(row.point == Point::Block && row.layer == normed)).filter_map(|row| row.value).collect();
+            let profile = Profile::of(rows.iter().filter(|row| row.step == Some(step)).copied().collect());
+            let values: Vec<f64> = profile.rows.iter().filter_map(|row| row.value).collect();
             let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
             numbers.push(&[Cell::Text(view.run.model()), Cell::Integer(step), real(mean), Cell::Integer(values.len() as i64)]);
             points.push((step as f64, mean));
@@ -84,27 +82,19 @@ pub(crate) fn shape3(context: &Context) -> Vec<Outcome> {
             ("anisotropy_svd", Cells::Real),
         ]);
         let scale = Scale::around(Kind::Steps, steps.iter().map(|step| *step as f64));
-        let mut lines = Vec::new();
+        let (mut lines, mut hollow) = (Vec::new(), false);
         for step in &steps {
-            let mut at: Vec<&Row> = rows.iter().filter(|row| row.step == Some(*step) && row.layer.is_some()).collect();
-            at.sort_by_key(|row| (row.layer, row.point));
-            let normed = at.iter().find(|row| row.point == Point::FinalNorm).and_then(|row| row.layer);
-            at.retain(|row| !(row.point == Point::Block && row.layer == normed && normed.is_some()));
-            at.iter().for_each(|row| {
-                numbers.push(&[
-                    Cell::Text(view.run.model()),
-                    Cell::Integer(*step),
-                    integer(row.layer),
-                    Cell::Text(row.point.name()),
-                    real(row.value),
-                ])
-            });
-            let points = at.iter().map(|row| (row.layer.unwrap_or(0) as f64, row.value)).collect();
-            lines.push(Line::new(points, Paint::Map(scale.place(*step as f64))));
+            let profile = Profile::of(rows.iter().filter(|row| row.step == Some(*step)).copied().collect());
+            for row in profile.all() {
+                let place = [Cell::Text(view.run.model()), Cell::Integer(*step), integer(row.layer), Cell::Text(row.point.name())];
+                numbers.push(&[&place[..], &[real(row.value)]].concat());
+            }
+            hollow |= profile.before_norm.is_some();
+            lines.push(profile.line(Paint::Map(scale.place(*step as f64)), |layer| layer as f64));
         }
         let last = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(1.0, f64::max);
         let heights: Vec<f64> = lines.iter().flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
-        let x = Axis::new(Text::plain("layer"), Scale { kind: Kind::Layers, min: 0.0, max: last });
+        let x = Axis::new(Text::plain("layer"), Scale { kind: Kind::Layers, min: 0.0, max: last * 1.02 });
         let y = Axis::new(Text::math("anisotropy *λ*_{1} / Σ*λ*"), Scale::from_zero(heights));
         let panel = Panel::new(context.title(view), x, y, lines.into_iter().map(Mark::Line).collect());
         let bar = ColourBar { label: Text::plain("training step"), scale };
@@ -115,7 +105,7 @@ pub(crate) fn shape3(context: &Context) -> Vec<Outcome> {
             tex::count(steps[0]),
             tex::count(steps[steps.len() - 1])
         );
-        vec![finish(context.name("shape3", view), vec![panel], 1, Vec::new(), Some(bar), numbers, caption)]
+        vec![finish(context.name("shape3", view), vec![panel], 1, context.legend(&[], hollow), Some(bar), numbers, caption)]
     })
 }
 
@@ -231,7 +221,7 @@ fn by_step_or_size(
         }
     }
     if panels.is_empty() {
-        return Err(Skip::new(format!("no run has {measure} of the embedding matrices (layerscope weights, or --measures all)")));
+        return Err(Skip::new(format!("no run has {measure} of the embedding matrices (layerscope track, or weights --out)")));
     }
     let mut legend = context.legend(&drawn, false);
     if !training {

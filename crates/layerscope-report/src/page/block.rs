@@ -33,23 +33,15 @@ impl Block {
         Block { bytes: value.to_string().into_bytes() }
     }
 
-    /// The columns of the table, or of some of its rows; those in `single` as f32, for pictures only.
-    pub fn table(table: &Table, rows: Option<&[usize]>, without: &[&str], single: &[&str]) -> Block {
-        let all: Vec<usize>;
-        let rows = match rows {
-            Some(rows) => rows,
-            None => {
-                all = (0..table.rows()).collect();
-                &all
-            }
-        };
-        let mut columns = Columns::new(rows.len());
+    /// The columns of the table without some of them; those in `single` as f32, for pictures only.
+    pub fn table(table: &Table, without: &[&str], single: &[&str]) -> Block {
+        let mut columns = Columns::new(table.rows());
         for (name, column) in table.columns().filter(|(name, _)| !without.contains(name)) {
             match column {
-                Column::Text(values) => columns.text(name, rows.iter().map(|&row| values[row].as_deref())),
-                Column::Integer(values) => columns.integers(name, rows.iter().map(|&row| values[row])),
-                Column::Real(values) if single.contains(&name) => columns.singles(name, rows.iter().map(|&row| values[row])),
-                Column::Real(values) => columns.reals(name, rows.iter().map(|&row| values[row])),
+                Column::Text(values) => columns.text(name, values.iter().map(Option::as_deref)),
+                Column::Integer(values) => columns.integers(name, values.iter().copied()),
+                Column::Real(values) if single.contains(&name) => columns.singles(name, values.iter().copied()),
+                Column::Real(values) => columns.reals(name, values.iter().copied()),
             }
         }
         columns.finish()

@@ -1,63 +1,124 @@
 //! What the page's data is made of: an index in JSON, and the blocks it names.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::path::Path;
 
 use layerscope_stats::measure::MEASURES;
 use serde_json::{Value, json};
 
 use super::Settings;
-use super::block::{Block, Columns};
-use crate::error::Result;
+use super::block::Block;
+use super::cut::{Cut, Holder};
+use super::steps::{Parts, Projection, StepSource, steps_of};
+use crate::error::{Error, Result};
+use crate::export::parquet::StoredTable;
 use crate::run::Run;
-use crate::table::{Cell, Column, Table};
 
-/// Columns that say where a row belongs; a block of one point does not repeat them.
-const POINT: [&str; 2] = ["layer", "point"];
-
-/// Columns that a group has at every point alike.
-const GROUP: [&str; 5] = ["group_id", "group", "raw", "subwords", "n"];
+/// The tables that are cut by point, those of small blocks first.
+pub(super) const LARGE: [&str; 4] = ["spectra", "components", "tokens", "groups"];
 
 /// What takes a block and its name.
 type Emit<'a> = dyn FnMut(&str, Block) -> Result<()> + 'a;
 
-/// One name per run: its model's, and where that is not enough its folder's too.
-pub(super) fn labels(runs: &[Run]) -> Vec<String> {
-    let mut taken = HashSet::new();
-    let mut label = |run: &Run| {
-        let shared = runs.iter().filter(|other| other.model() == run.model()).count() > 1;
-        let folder = run.folder.file_name().unwrap_or_default().to_string_lossy();
-        let name = if shared { format!("{} ({folder})", run.model()) } else { run.model().to_owned() };
-        let label = (1..).map(|i| if i == 1 { name.clone() } else { format!("{name} {i}") }).find(|label| !taken.contains(label));
-        let label = label.expect("there are more numbers than runs");
-        taken.insert(label.clone());
-        label
+/// A run as the page sees it: its small tables in memory, the large ones wherever they are.
+pub(super) struct Source<'a> {
+    pub run: Cow<'a, Run>,
+    cuts: Vec<Cut<'a>>,
+    steps: Vec<StepSource>,
+    projections: Vec<Projection>,
+}
+
+impl<'a> Source<'a> {
+    /// Of a run that was read.
+    pub fn of(run: &'a Run) -> Result<Source<'a>> {
+        let tables = [&run.spectra, &run.components, &run.tokens, &run.groups];
+        let cut = |(kind, table): (&'static str, &'a Option<_>)| table.as_ref().map(|table| Cut::new(kind, Holder::Memory(table)));
+        Source::new(Cow::Borrowed(run), LARGE.into_iter().zip(tables).filter_map(cut).collect::<Result<_>>()?, Parts::Some)
+    }
+
+    /// Of a run on disk, whose large tables stay there.
+    pub fn open(folder: &Path) -> Result<Source<'static>> {
+        Source::new(Cow::Owned(Run::open_small(folder)?), cuts_in(folder)?, Parts::All)
+    }
+
+    fn new(run: Cow<'a, Run>, cuts: Vec<Cut<'a>>, parts: Parts) -> Result<Source<'a>> {
+        let (steps, projections) = (steps_of(&run, parts)?, Projection::all(&run.folder, parts)?);
+        Ok(Source { run, cuts, steps, projections })
+    }
+
+    /// Every large table of its own, and the name of its blocks without their number.
+    fn own_cuts(&self, number: usize) -> impl Iterator<Item = (String, &Cut<'a>)> {
+        self.cuts.iter().map(move |cut| (format!("run{number}.{}.", cut.kind), cut))
+    }
+
+    /// Its steps and their names.
+    fn steps(&self, number: usize) -> impl Iterator<Item = (String, &StepSource)> {
+        self.steps.iter().enumerate().map(move |(j, step)| (format!("run{number}.step{j}"), step))
+    }
+
+    /// Those of its own and those of its steps.
+    fn cuts(&self, number: usize) -> impl Iterator<Item = (String, &Cut<'a>)> {
+        let of_steps = self.steps(number).flat_map(|(prefix, step)| step.cuts(&prefix).collect::<Vec<_>>());
+        self.own_cuts(number).chain(of_steps)
+    }
+
+    /// The blocks that are no points: names of the steps' groups, embedding matrices.
+    fn others(&self, number: usize) -> impl Iterator<Item = (String, Other<'_>)> {
+        let names = self.steps(number).map(|(prefix, step)| (format!("{prefix}.groups"), Other::Names(step)));
+        let matrices =
+            self.projections.iter().enumerate().map(move |(k, own)| (format!("run{number}.projections.{k}"), Other::Matrices(own)));
+        names.chain(matrices)
+    }
+}
+
+/// A block that is no point.
+enum Other<'a> {
+    Names(&'a StepSource),
+    Matrices(&'a Projection),
+}
+
+impl Other<'_> {
+    fn block(&self) -> Option<Block> {
+        match self {
+            Other::Names(step) => step.names(),
+            Other::Matrices(own) => Some(own.block()),
+        }
+    }
+}
+
+/// The large tables of a run on disk.
+pub(super) fn cuts_in(folder: &Path) -> Result<Vec<Cut<'static>>> {
+    let cut = |kind: &'static str| {
+        let path = Run::stored(folder, kind)?;
+        Some(StoredTable::open(&path).and_then(|table| Cut::new(kind, Holder::Disk(table))))
     };
-    runs.iter().map(&mut label).collect()
+    LARGE.into_iter().filter_map(cut).collect()
 }
 
 /// Emits the index, then the blocks every view needs.
-pub(super) fn common(runs: &[Run], labels: &[String], title: &str, settings: &Settings, emit: &mut Emit) -> Result<()> {
+pub(super) fn common(sources: &[Source], labels: &[String], title: &str, settings: &Settings, emit: &mut Emit) -> Result<()> {
     let mut kept = Vec::new();
     let mut entries = Vec::new();
-    for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
+    for (i, (source, label)) in sources.iter().zip(labels).enumerate() {
+        let run = &source.run;
         let mut entry = json!({"label": label, "manifest": run.manifest});
         let mut small = |kind: &str, block: Block| {
             let name = format!("run{i}.{kind}");
             entry[kind] = json!(name);
             kept.push((name, block));
         };
-        small("layers", Block::table(&run.layers, None, &[], &[]));
+        small("layers", Block::table(&run.layers, &[], &[]));
         if let Some(table) = &run.norms {
-            small("norms", Block::table(table, None, &[], &[]));
+            small("norms", Block::table(table, &[], &[]));
         }
-        if let Some(table) = &run.groups {
-            small("groups", Groups::new(table).names());
+        if let Some(names) = source.cuts.iter().find_map(Cut::names) {
+            small("groups", names);
         }
-        let points = |(kind, table): (&str, &Table)| -> (String, Value) {
-            let place = |(k, (layer, point, _)): (usize, &PointRows)| json!({"layer": layer, "point": point, "block": format!("run{i}.{kind}.{k}")});
-            (kind.to_owned(), by_point(table).iter().enumerate().map(place).collect())
-        };
-        entry["points"] = Value::Object(per_point(run).map(points).collect());
+        entry["points"] = Value::Object(source.own_cuts(i).map(places).collect());
+        let step = |(prefix, step): (String, &StepSource)| step.entry(&prefix, Value::Object(step.cuts(&prefix).map(places).collect()));
+        entry["steps"] = source.steps(i).map(step).collect();
+        let matrices = |(k, own): (usize, &Projection)| json!({"step": own.step, "block": format!("run{i}.projections.{k}")});
+        entry["projections"] = source.projections.iter().enumerate().map(matrices).collect();
         entries.push(entry);
     }
     let measures: Vec<Value> = MEASURES
@@ -73,114 +134,38 @@ pub(super) fn common(runs: &[Run], labels: &[String], title: &str, settings: &Se
     kept.into_iter().try_for_each(|(name, block)| emit(&name, block))
 }
 
-/// Emits the blocks of single points, or the one of this name.
-pub(super) fn points(runs: &[Run], only: Option<&str>, emit: &mut Emit) -> Result<()> {
-    for (i, run) in runs.iter().enumerate() {
-        for (kind, table) in per_point(run) {
-            let prefix = format!("run{i}.{kind}.");
-            if only.is_some_and(|name| !name.starts_with(&prefix)) {
-                continue;
-            }
-            let groups = (kind == "groups").then(|| Groups::new(table));
-            for (k, (_, _, rows)) in by_point(table).iter().enumerate() {
-                let name = format!("{prefix}{k}");
-                if only.is_none_or(|only| only == name) {
-                    let block =
-                        groups.as_ref().map_or_else(|| Block::table(table, Some(rows), &POINT, &["x", "y"]), |groups| groups.point(rows));
-                    emit(&name, block)?;
-                }
+/// What the index says of a table: its points and the blocks of each.
+fn places((prefix, cut): (String, &Cut)) -> (String, Value) {
+    let place =
+        |(k, (layer, point)): (usize, (Option<i64>, &str))| json!({"layer": layer, "point": point, "block": format!("{prefix}{k}")});
+    (cut.kind.to_owned(), cut.places().enumerate().map(place).collect())
+}
+
+/// Emits the blocks of all points, and those of steps.
+pub(super) fn points(sources: &[Source], emit: &mut Emit) -> Result<()> {
+    for (i, source) in sources.iter().enumerate() {
+        for (name, other) in source.others(i) {
+            other.block().map_or(Ok(()), |block| emit(&name, block))?;
+        }
+        for (prefix, cut) in source.cuts(i) {
+            for place in 0..cut.places().len() {
+                let block = cut.block(place)?.ok_or_else(|| Error::Table(format!("{prefix}{place} is no block")))?;
+                emit(&format!("{prefix}{place}"), block)?;
             }
         }
     }
     Ok(())
 }
 
-/// The tables that are cut by point, those of small blocks first.
-fn per_point(run: &Run) -> impl Iterator<Item = (&'static str, &Table)> {
-    let tables = [("spectra", &run.spectra), ("components", &run.components), ("tokens", &run.tokens), ("groups", &run.groups)];
-    tables.into_iter().filter_map(|(kind, table)| table.as_ref().map(|table| (kind, table)))
-}
-
-/// A point and its rows in a table.
-type PointRows<'a> = (Option<i64>, &'a str, Vec<usize>);
-
-/// The points of a table, in the order in which they come.
-fn by_point(table: &Table) -> Vec<PointRows<'_>> {
-    let mut places: HashMap<(Option<i64>, &str), usize> = HashMap::new();
-    let mut points: Vec<PointRows> = Vec::new();
-    for row in 0..table.rows() {
-        let layer = match table.column("layer").map(|column| column.cell(row)) {
-            Some(Cell::Integer(layer)) => Some(layer),
-            _ => None,
-        };
-        let point = text(table, "point", row).unwrap_or("");
-        let place = *places.entry((layer, point)).or_insert_with(|| {
-            points.push((layer, point, Vec::new()));
-            points.len() - 1
-        });
-        points[place].2.push(row);
+/// The block of a point or step by its name.
+pub(super) fn point(sources: &[Source], name: &str) -> Result<Option<Block>> {
+    let mut others = sources.iter().enumerate().flat_map(|(i, source)| source.others(i));
+    if let Some((_, other)) = others.find(|(own, _)| own == name) {
+        return Ok(other.block());
     }
-    points
-}
-
-/// The groups of a run, each once, rarest first (frequent ones are drawn last, on top).
-struct Groups<'a> {
-    table: &'a Table,
-    /// A row that names the group.
-    rows: Vec<usize>,
-    places: HashMap<(Option<i64>, Option<&'a str>), usize>,
-}
-
-impl<'a> Groups<'a> {
-    fn new(table: &'a Table) -> Self {
-        let mut seen = HashSet::new();
-        let mut rows: Vec<usize> = (0..table.rows()).filter(|&row| seen.insert(key(table, row))).collect();
-        rows.sort_by_key(|&row| integer(table, "n", row));
-        let places = rows.iter().enumerate().map(|(place, &row)| (key(table, row), place)).collect();
-        Groups { table, rows, places }
-    }
-
-    /// What groups are called and how often they occur.
-    fn names(&self) -> Block {
-        let others: Vec<&str> = self.table.columns().map(|(name, _)| name).filter(|name| !GROUP.contains(name)).collect();
-        Block::table(self.table, Some(&self.rows), &others, &[])
-    }
-
-    /// Their measures at one point, in the same order; and how often they occur there, should that differ.
-    fn point(&self, rows: &[usize]) -> Block {
-        let mut at = vec![None; self.rows.len()];
-        for &row in rows {
-            at[self.places[&key(self.table, row)]] = Some(row);
-        }
-        let mut columns = Columns::new(at.len());
-        for (name, column) in self.table.columns() {
-            match column {
-                Column::Real(values) if !GROUP.contains(&name) => columns.reals(name, at.iter().map(|row| row.and_then(|row| values[row]))),
-                _ => {}
-            }
-        }
-        let count = |row: &usize| integer(self.table, "n", *row);
-        if at.iter().zip(&self.rows).any(|(here, first)| here.as_ref().map_or(Some(0), count) != count(first)) {
-            columns.integers("n", at.iter().map(|row| row.as_ref().map_or(Some(0), count)));
-        }
-        columns.finish()
-    }
-}
-
-fn key(table: &Table, row: usize) -> (Option<i64>, Option<&str>) {
-    (integer(table, "group_id", row), text(table, "group", row))
-}
-
-fn integer(table: &Table, column: &str, row: usize) -> Option<i64> {
-    match table.column(column)?.cell(row) {
-        Cell::Integer(number) => Some(number),
-        _ => None,
-    }
-}
-
-fn text<'a>(table: &'a Table, column: &str, row: usize) -> Option<&'a str> {
-    match table.column(column)?.cell(row) {
-        Cell::Text(text) => Some(text),
-        _ => None,
-    }
+    let mut cuts = sources.iter().enumerate().flat_map(|(i, source)| source.cuts(i));
+    // A name is one only as it is written in the index: `7`, neither `07` nor `+7`.
+    let place = |number: &str| number.parse::<usize>().ok().filter(|place| place.to_string() == number);
+    let found = cuts.find_map(|(prefix, cut)| Some((cut, place(name.strip_prefix(&prefix)?)?)));
+    found.map_or(Ok(None), |(cut, place)| cut.block(place))
 }

@@ -1,5 +1,6 @@
 //! Runs made up by a fixed rule: every table of a run, plausible shapes, hostile names.
 
+pub mod drawn;
 pub mod files;
 
 use std::path::PathBuf;
@@ -259,9 +260,11 @@ fn groups_table(rows: &[(i64, &str, Vec<Group>)]) -> Table {
 
 fn tokens_table(shape: &Shape, rows: &[(i64, &str, Vec<Group>)], random: &mut Numbers) -> Table {
     let mut table: Vec<(i64, String, String, i64, bool, f64, f64)> = Vec::new();
+    let mut ids = Vec::new();
     for (layer, point, groups) in rows {
         let every = (groups.len() / 40).max(1);
-        for group in groups.iter().step_by(every).take(40) {
+        for (id, group) in groups.iter().enumerate().step_by(every).take(40) {
+            ids.extend(vec![Some(id as i64); shape.token_states + 1]);
             let angle = random.next() * 2.2 - 0.4;
             let (x, y) = (group.m.sqrt() * angle.cos(), group.m.sqrt() * angle.sin());
             table.push((*layer, (*point).into(), group.name.clone(), group.n, true, x, y));
@@ -279,11 +282,10 @@ fn tokens_table(shape: &Shape, rows: &[(i64, &str, Vec<Group>)], random: &mut Nu
             }
         }
     }
-    let rows = table.len();
     Table::new([
         ("layer", Column::Integer(table.iter().map(|row| Some(row.0)).collect())),
         ("point", Column::Text(table.iter().map(|row| Some(row.1.clone())).collect())),
-        ("group_id", Column::Integer(vec![Some(1); rows])),
+        ("group_id", Column::Integer(ids)),
         ("group", Column::Text(table.iter().map(|row| Some(row.2.clone())).collect())),
         ("n", Column::Integer(table.iter().map(|row| Some(row.3)).collect())),
         ("role", Column::Text(table.iter().map(|row| Some(if row.4 { "mean" } else { "state" }.into())).collect())),
@@ -343,4 +345,36 @@ pub fn run(shape: &Shape) -> Run {
         tokens: single.then(|| tokens_table(shape, &rows, &mut random)),
         norms: None,
     }
+}
+
+/// The run with projected embedding matrices in a folder of its own; the output embedding of the first step is tied to the input.
+pub fn projected(run: Run, folder: &std::path::Path) -> Run {
+    let steps = [0i64, 8, 512, 4000];
+    let mut random = Numbers(11);
+    let (mut points, mut step_of, mut ids, mut x, mut y) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for step in steps {
+        let images: Vec<[f64; 2]> = (0..60).map(|_| [random.normal() + 0.002 * step as f64, random.normal()]).collect();
+        for (point, stretch) in [("input_embedding", 1.0), ("output_embedding", 1.0 + step as f64 / 100.0)] {
+            for (id, image) in images.iter().enumerate() {
+                points.push(Some(point.to_owned()));
+                step_of.push(Some(step));
+                ids.push(Some(3 * id as i64));
+                x.push(Some(stretch * image[0]));
+                y.push(Some(stretch * image[1]));
+            }
+        }
+    }
+    let table = Table::new([
+        ("point", Column::Text(points)),
+        ("group_id", Column::Integer(ids)),
+        ("x", Column::Real(x)),
+        ("y", Column::Real(y)),
+        ("step", Column::Integer(step_of)),
+    ])
+    .unwrap();
+    let mut bytes = Vec::new();
+    layerscope_report::export::parquet::write(&table, &mut bytes).unwrap();
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::write(folder.join("projections.parquet"), bytes).unwrap();
+    Run { folder: folder.to_path_buf(), ..run }
 }

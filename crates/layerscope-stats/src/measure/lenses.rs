@@ -157,8 +157,19 @@ fn add_layers(this: &Scatter, next: Option<&Lenses>, rows: &mut Rows) -> Result<
     Ok(())
 }
 
-/// The rows of a matrix of weights, such as the input or output embedding: mean cosine, spectrum, partition; and its eigenvalues.
-pub fn matrix_rows(matrix: &[f32], dim: usize) -> Result<(Vec<LayerRow>, Vec<f64>)> {
+/// What is measured of a matrix of weights, such as the input or output embedding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MatrixTables {
+    /// Mean cosine, spectrum, partition.
+    pub rows: Vec<LayerRow>,
+    /// Eigenvalues of its covariance, descending.
+    pub spectrum: Vec<f64>,
+    /// Every row of the matrix on the plane of its first two singular directions (uncentred), the origin being (0, 0).
+    pub images: Vec<[f64; 2]>,
+}
+
+/// The measures of a matrix of weights.
+pub fn matrix_tables(matrix: &[f32], dim: usize) -> Result<MatrixTables> {
     use crate::rows::{BatchRows, Segments};
     use crate::sketch::{CorpusMoments, Covariance};
     const CHUNK: usize = 1024;
@@ -173,8 +184,8 @@ pub fn matrix_rows(matrix: &[f32], dim: usize) -> Result<(Vec<LayerRow>, Vec<f64
     rows.push("mean_cosine", super::mean_cosine(corpus.unit(), corpus.nonzero()), corpus.nonzero());
     let mut tables = LensTables::default();
     tables.add_spectrum(covariance.typical(), &mut rows);
-    partition::rows(matrix, dim, &mut rows);
-    Ok((rows.rows, tables.spectrum))
+    let images = partition::rows(matrix, dim, &mut rows);
+    Ok(MatrixTables { rows: rows.rows, spectrum: tables.spectrum, images })
 }
 
 impl BlockErrors {

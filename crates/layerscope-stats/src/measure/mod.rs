@@ -32,7 +32,7 @@ pub use fit::{Fit, Line, fit_line, fit_with_errors, jackknife, variation, variat
 pub use identity::{Identity, identities};
 pub use information::adjusted_mutual_information;
 pub use layers::{linear_cka, linearity};
-pub use lenses::{LensInputs, LensSettings, LensTables, matrix_rows};
+pub use lenses::{LensInputs, LensSettings, LensTables, MatrixTables, matrix_tables};
 pub use measures::{Family, MEASURES, Measure, Needs, needs};
 pub use norm::{cv_q, cv_q_exponent, cv_q_ladder, predicted_q};
 pub use partition::{LogPartition, log_partition};

@@ -21,6 +21,12 @@ pub struct LogPartition {
 
 /// Of the `rows x dim` matrix W, with its mean row subtracted if `centred`; None without rows or if a number is not finite.
 pub fn log_partition(rows: &[f32], dim: usize, centred: bool) -> Option<LogPartition> {
+    with_plane(rows, dim, centred).map(|(found, _)| found)
+}
+
+/// The same, and every row w as (w . v_1, w . v_2): its image in the plane of the two first eigenvectors, each with its largest
+/// component positive; 0 along a direction that a matrix of width 1 does not have.
+fn with_plane(rows: &[f32], dim: usize, centred: bool) -> Option<(LogPartition, Vec<[f64; 2]>)> {
     let isa = Isa::detect();
     let n = rows.len() / dim;
     let chosen: Vec<u32> = (0..n as u32).collect();
@@ -37,6 +43,8 @@ pub fn log_partition(rows: &[f32], dim: usize, centred: bool) -> Option<LogParti
     let (mut left, mut right, mut products) = (Panels::default(), Panels::default(), Vec::new());
     right.fill_columns(&vectors, dim);
     let mut sums = vec![[LogSum::default(); 2]; dim];
+    let signs: Vec<f64> = vectors.chunks(dim).take(2).map(sign).collect();
+    let mut images = vec![[0.0; 2]; n];
     for chunk in chosen.chunks(CHUNK) {
         let state = |row: u32| rows[row as usize * dim..][..dim].iter().zip(&mean).map(|(&x, mean)| f64::from(x) - mean);
         left.fill_columns(&chunk.iter().flat_map(|&row| state(row)).collect::<Vec<f64>>(), dim);
@@ -48,6 +56,11 @@ pub fn log_partition(rows: &[f32], dim: usize, centred: bool) -> Option<LogParti
                 minus.add(-exponent);
             }
         }
+        for (v, sign) in signs.iter().enumerate() {
+            for (w, &row) in chunk.iter().enumerate() {
+                images[row as usize][v] = sign * products[product_place(w, v, dim)];
+            }
+        }
     }
     let range = |values: &mut dyn Iterator<Item = f64>| {
         let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)));
@@ -55,7 +68,12 @@ pub fn log_partition(rows: &[f32], dim: usize, centred: bool) -> Option<LogParti
     };
     let default = range(&mut sums.iter().flatten().map(LogSum::value));
     let machina = range(&mut sums.iter().map(|[plus, _]| plus.value()));
-    (n > 0).then_some(LogPartition { default, machina })
+    (n > 0).then_some((LogPartition { default, machina }, images))
+}
+
+/// Of the component that is largest in size.
+fn sign(vector: &[f64]) -> f64 {
+    vector.iter().fold(0.0f64, |largest, x| if x.abs() > largest.abs() { *x } else { largest }).signum()
 }
 
 /// ln sum exp of numbers that come one by one.
@@ -87,14 +105,16 @@ impl LogSum {
     }
 }
 
-/// The rows of a matrix of vectors.
-pub(super) fn rows(states: &[f32], dim: usize, rows: &mut Rows) {
+/// The rows of a matrix of vectors, and its vectors on the plane of their first two singular directions.
+pub(super) fn rows(states: &[f32], dim: usize, rows: &mut Rows) -> Vec<[f64; 2]> {
     let n = (states.len() / dim) as u64;
-    let found = [log_partition(states, dim, false), log_partition(states, dim, true)];
+    let (uncentred, images) = with_plane(states, dim, false).unzip();
+    let found = [uncentred, log_partition(states, dim, true)];
     for (measure, value) in [("partition", f64::exp as fn(f64) -> f64), ("log_partition", |log| log)] {
         for (found, names) in found.iter().zip([["default", "machina"], ["default_centred", "machina_centred"]]) {
             rows.push_variant(measure, names[0], Estimate::new(found.map(|found| value(found.default)), n));
             rows.push_variant(measure, names[1], Estimate::new(found.map(|found| value(found.machina)), n));
         }
     }
+    images.unwrap_or_default()
 }

@@ -72,7 +72,12 @@ impl Bar {
 
 /// `model.safetensors  12.0 MiB of 90.0 MiB, 6.0 MiB/s, 13 s left`.
 fn line(progress: &Progress<'_>, arrived: u64, elapsed: Duration) -> String {
-    let amounts = format!("{}  {} of {}", progress.file, bytes(progress.done as usize), bytes(progress.total as usize));
+    let amounts = format!(
+        "{}  {} of {}",
+        layerscope_report::text::visible(progress.file),
+        bytes(progress.done as usize),
+        bytes(progress.total as usize)
+    );
     let rate = arrived as f64 / elapsed.as_secs_f64();
     if arrived == 0 || !rate.is_finite() {
         return amounts;

@@ -1,6 +1,6 @@
 //! `layerscope figures`: every figure that some runs can support.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use layerscope_report::Run;
 use layerscope_report::figure::{self, LIST, Settings};
@@ -18,6 +18,16 @@ pub(super) struct Arguments {
     /// The folder of the figures
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// MIN:MAX of n_t for the groups in regressions
+    #[arg(long, value_name = "MIN:MAX")]
+    frequency: Option<String>,
+    #[command(flatten)]
+    look: Look,
+}
+
+/// Which figures are drawn, and how.
+#[derive(clap::Args)]
+pub(super) struct Look {
     /// Only these, such as fig2,fig5
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     only: Vec<String>,
@@ -27,9 +37,6 @@ pub(super) struct Arguments {
     /// Which of the kept tokens figures 1 and 8 show
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     tokens: Vec<String>,
-    /// MIN:MAX of n_t for the groups in regressions
-    #[arg(long, value_name = "MIN:MAX")]
-    frequency: Option<String>,
     /// light, dark or print
     #[arg(long, value_name = "T", default_value = "light")]
     theme: String,
@@ -43,24 +50,31 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let runs = arguments.folders.iter().map(|folder| Run::open(folder)).collect::<Result<Vec<_>, _>>()?;
-    if let Some(unknown) = arguments.only.iter().find(|name| !LIST.iter().any(|figure| figure.is_called(name))) {
-        let known: Vec<&str> = LIST.iter().map(|figure| figure.id).collect();
-        return Err(wrong("only", unknown, &format!("some of {}", known.join(", "))));
+    print(&arguments.look.draw(&runs, arguments.frequency.as_deref(), &arguments.out)?)
+}
+
+impl Look {
+    /// Draws the figures of some runs and says what was drawn.
+    pub fn draw(&self, runs: &[Run], frequency: Option<&str>, out: &Path) -> Result<String> {
+        if let Some(unknown) = self.only.iter().find(|name| !LIST.iter().any(|figure| figure.is_called(name))) {
+            let known: Vec<&str> = LIST.iter().map(|figure| figure.id).collect();
+            return Err(wrong("only", unknown, &format!("some of {}", known.join(", "))));
+        }
+        let frequency = frequency.map(parse_frequency).transpose()?;
+        let settings = Settings {
+            only: self.only.clone(),
+            layers: self.layers.clone(),
+            tokens: self.tokens.clone(),
+            frequency: frequency.map(|range| (*range.start() as i64, *range.end() as i64)),
+            theme: self.theme.parse()?,
+            width_mm: self.width_mm.as_deref().map(figure::width_mm).transpose()?,
+            title: self.title.clone(),
+        };
+        std::fs::create_dir_all(out).map_err(|source| Error::io(out, source))?;
+        let drawing = figure::draw(runs, &settings, out, &mut |_| {})?;
+        let files: usize = drawing.written.iter().map(|written| written.files.len()).sum();
+        let mut lines = vec![format!("{} figures in {files} files in {}", drawing.written.len(), out.display())];
+        lines.extend(drawing.skipped.iter().map(|skipped| format!("not drawn: {}: {}", skipped.figure, skipped.reason)));
+        Ok(lines.join("\n"))
     }
-    let frequency = arguments.frequency.as_deref().map(parse_frequency).transpose()?;
-    let settings = Settings {
-        only: arguments.only.clone(),
-        layers: arguments.layers.clone(),
-        tokens: arguments.tokens.clone(),
-        frequency: frequency.map(|range| (*range.start() as i64, *range.end() as i64)),
-        theme: arguments.theme.parse()?,
-        width_mm: arguments.width_mm.as_deref().map(figure::width_mm).transpose()?,
-        title: arguments.title.clone(),
-    };
-    std::fs::create_dir_all(&arguments.out).map_err(|source| Error::io(&arguments.out, source))?;
-    let drawing = figure::draw(&runs, &settings, &arguments.out, &mut |_| {})?;
-    let files: usize = drawing.written.iter().map(|written| written.files.len()).sum();
-    let mut lines = vec![format!("{} figures in {files} files in {}", drawing.written.len(), arguments.out.display())];
-    lines.extend(drawing.skipped.iter().map(|skipped| format!("not drawn: {}: {}", skipped.figure, skipped.reason)));
-    print(&lines.join("\n"))
 }

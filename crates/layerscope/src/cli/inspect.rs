@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{download, print, thread_count};
+use super::{download, print, print_json, thread_count};
 use crate::error::{Error, Result};
 use crate::inspect::Inspection;
 
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     };
     if arguments.json {
         let json = serde_json::to_string_pretty(&inspection).map_err(|error| Error::io("standard output".as_ref(), error.into()))?;
-        return print(&json);
+        return print_json(&json);
     }
     print(&inspection.to_string())
 }

@@ -1,6 +1,6 @@
 //! `layerscope measure`: a corpus through a model.
 
-use super::{download, print};
+use super::{download, print, print_json};
 use crate::cancel::CancelToken;
 use crate::cli::progress::Display;
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     display.end();
     let manifest = manifest?;
     match arguments.json {
-        true => print(&serde_json::json!({ "event": "result", "out": out, "manifest": manifest }).to_string()),
+        true => print_json(&serde_json::json!({ "event": "result", "out": out, "manifest": manifest }).to_string()),
         false => print(&super::show::overview(&out)?),
     }
 }

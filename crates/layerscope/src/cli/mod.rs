@@ -1,5 +1,6 @@
 //! The command line: one file a command, each a few lines over the library.
 
+mod compare;
 mod demo;
 mod download;
 mod figures;
@@ -11,6 +12,7 @@ mod models;
 mod panics;
 mod progress;
 mod report;
+mod serve;
 mod show;
 mod track;
 mod weights;
@@ -21,6 +23,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use layerscope_report::Table;
 use layerscope_report::export::{self, Format};
+use layerscope_report::text::{visible, visible_json};
 
 use crate::error::{Error, Result};
 
@@ -49,6 +52,10 @@ enum Command {
     Figures(figures::Arguments),
     /// One self-contained page to explore runs with
     Report(report::Arguments),
+    /// The same page over runs on disk, on this machine only unless told otherwise
+    Serve(serve::Arguments),
+    /// Several runs side by side: differences with their standard errors, and figures of all of them
+    Compare(Box<compare::Arguments>),
     /// Print the tables of a run
     Show(show::Arguments),
     /// Architecture of a checkpoint, tensors read and ignored, memory needed and measured speed
@@ -76,6 +83,8 @@ pub fn main() -> ExitCode {
         Command::Merge(arguments) => merge::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Weights(arguments) => weights::run(&arguments),
@@ -85,10 +94,11 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("layerscope: {error}");
+            // Names of files, tensors and columns are somebody else's: a terminal must not obey them.
+            eprintln!("layerscope: {}", visible(&error.to_string()));
             if verbose {
                 let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
-                causes.for_each(|cause| eprintln!("  because: {cause}"));
+                causes.for_each(|cause| eprintln!("  because: {}", visible(&cause.to_string())));
             }
             ExitCode::from(error.exit_status())
         }
@@ -108,8 +118,18 @@ fn write_table(table: &Table, format: Format) -> Result<()> {
     }
 }
 
-/// Writes a result to standard output; a reader that went away (`| head`) is no error.
+/// Writes a result in JSON to standard output.
+fn print_json(json: &str) -> Result<()> {
+    write_out(&visible_json(json))
+}
+
+/// Writes a result to standard output, in characters that a terminal only shows; a reader that went away (`| head`) is no error.
 fn print(text: &str) -> Result<()> {
+    let lines: Vec<String> = text.split('\n').map(visible).collect();
+    write_out(&lines.join("\n"))
+}
+
+fn write_out(text: &str) -> Result<()> {
     match writeln!(std::io::stdout(), "{}", text.trim_end()) {
         Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output".as_ref(), source)),
         _ => Ok(()),

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use layerscope_report::text::{visible, visible_json};
 use serde_json::json;
 
 use crate::run::Event;
@@ -89,10 +90,10 @@ impl Display {
         self.end();
         // Nobody listening is no reason to stop.
         let _ = match (self.mode, kind) {
-            (Mode::Json, _) => writeln!(std::io::stdout(), "{}", json!({ "event": kind, "text": text })),
+            (Mode::Json, _) => writeln!(std::io::stdout(), "{}", visible_json(&json!({ "event": kind, "text": text }).to_string())),
             (Mode::Quiet, "note") => Ok(()),
-            (_, "warning") => writeln!(std::io::stderr(), "layerscope: warning: {text}"),
-            _ => writeln!(std::io::stderr(), "layerscope: {text}"),
+            (_, "warning") => writeln!(std::io::stderr(), "layerscope: warning: {}", visible(text)),
+            _ => writeln!(std::io::stderr(), "layerscope: {}", visible(text)),
         };
     }
 

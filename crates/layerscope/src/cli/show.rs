@@ -18,7 +18,7 @@ pub(super) struct Arguments {
     /// The folder of a finished run
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// layers, groups, components, spectra, tokens, norms, final-norm (before, after, difference) or identities; an overview without it
+    /// layers, groups, components, spectra, tokens, weights, norms, final-norm (before, after, difference) or identities; an overview without it
     #[arg(long, value_name = "T")]
     table: Option<String>,
     /// md, csv, json, jsonl or latex
@@ -55,16 +55,24 @@ fn stored(folder: &Path, name: &str) -> Result<Table> {
         "spectra" => run.spectra.ok_or_else(absent),
         "tokens" => run.tokens.ok_or_else(absent),
         "norms" => run.norms.ok_or_else(absent),
+        "weights" => weights(&run.layers)?.ok_or_else(absent),
         "final-norm" => final_norm_table(&run.layers)?.ok_or_else(absent),
         "identities" => Ok(StoredRun::open(folder)?.norm_tables()?.identities),
         _ => Err(Error::Usage(format!(
-            "--table `{name}` is unknown; give layers, groups, components, spectra, tokens, norms, final-norm or identities"
+            "--table `{name}` is unknown; give layers, groups, components, spectra, tokens, weights, norms, final-norm or identities"
         ))),
     }
 }
 
+/// The rows of embedding matrices; None where they were not measured.
+fn weights(layers: &Table) -> Result<Option<Table>> {
+    let of_weights = |row: &usize| matches!(layers.text("point", *row), Some("input_embedding" | "output_embedding"));
+    let rows: Vec<(usize, usize)> = (0..layers.rows()).filter(of_weights).map(|row| (0, row)).collect();
+    Ok((!rows.is_empty()).then(|| Table::gather(&[layers], &rows)).transpose()?)
+}
+
 /// A table computed again for other frequencies.
-fn with_frequency(folder: &Path, frequency: &str, name: &str) -> Result<Table> {
+pub(super) fn with_frequency(folder: &Path, frequency: &str, name: &str) -> Result<Table> {
     let mut run = StoredRun::open(folder)?;
     if run.facts.frequency.is_none() {
         return Err(Error::Usage(format!("--frequency has no meaning for a run grouped by {}", run.facts.grouping)));

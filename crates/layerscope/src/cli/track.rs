@@ -1,6 +1,6 @@
 //! `layerscope track`: a corpus through the checkpoints of a training.
 
-use super::{download, print, show};
+use super::{download, print, print_json, show};
 use crate::cancel::CancelToken;
 use crate::cli::progress::Display;
 use crate::error::{Error, Result};
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     display.end();
     let manifest = manifest?;
     match arguments.json {
-        true => print(&serde_json::json!({ "event": "result", "out": out, "manifest": manifest }).to_string()),
+        true => print_json(&serde_json::json!({ "event": "result", "out": out, "manifest": manifest }).to_string()),
         false => print(&show::overview(&out)?),
     }
 }

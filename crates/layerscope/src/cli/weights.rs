@@ -7,13 +7,13 @@ use layerscope_report::Table;
 use layerscope_report::export::{self, Format};
 use serde_json::json;
 
-use super::{download, print, write_table};
+use super::{download, print, print_json, write_table};
 use crate::error::{Error, Result};
 use crate::facts::{ModelFacts, model_fingerprint, model_name};
-use crate::finish::{put_json, put_table, write_weights};
+use crate::finish::{PROJECTIONS, put_json, put_table, write_weights};
 use crate::store::Store;
 use crate::track::{Reference, stacked};
-use crate::weights::{MatrixMeasures, embedding_measures, embeddings_table, norm_facts, norms_table};
+use crate::weights::{MatrixMeasures, embedding_measures, embeddings_table, norm_facts, norms_table, projections_table};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -26,28 +26,56 @@ pub(super) struct Arguments {
     /// Checkpoints, as names and globs separated by commas: one table over all steps
     #[arg(long, value_name = "G", conflicts_with = "revision")]
     revisions: Option<String>,
-    /// Also write layers.parquet, norms.parquet, spectra.parquet and manifest.json there
+    /// Also write layers.parquet, norms.parquet, spectra.parquet, projections.parquet and manifest.json there
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// md, csv, json, jsonl or latex
+    /// embeddings or norms; both without it, which csv and jsonl cannot hold
+    #[arg(long, value_name = "T")]
+    table: Option<Which>,
+    /// md, csv, json (one object with both tables, or the list of one), jsonl or latex
     #[arg(long, value_name = "F", default_value = "md")]
     format: String,
 }
 
+/// One of the two tables.
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Which {
+    /// As `show` calls it, too.
+    #[value(alias = "weights")]
+    Embeddings,
+    Norms,
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let format: Format = arguments.format.parse()?;
-    let Weights { sources, embeddings, norms, hidden } = match &arguments.revisions {
+    if arguments.table.is_none() && matches!(format, Format::Csv | Format::JsonLines) {
+        return Err(Error::Usage(format!("{} holds one table: add --table embeddings or --table norms", format.name())));
+    }
+    let weights = match &arguments.revisions {
         Some(revisions) => of_training(arguments, revisions)?,
         None => of_one(arguments)?,
     };
+    match arguments.table {
+        Some(Which::Embeddings) => write_table(&weights.embeddings, format),
+        Some(Which::Norms) => write_table(&weights.norms, format),
+        None => print_both(&weights, format),
+    }
+}
+
+fn print_both(weights: &Weights, format: Format) -> Result<()> {
+    let Weights { sources, embeddings, norms, hidden } = weights;
     let of = |table: &Table| -> Result<String> {
         let mut bytes = Vec::new();
         export::write(table, format, &mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     };
     match format {
-        Format::Markdown => print(&format!("{}\n\n{}\n{}", sources.join("\n"), of(&embeddings.without(hidden))?, of(&norms)?)),
-        _ => write_table(&embeddings, format).and_then(|()| write_table(&norms, format)),
+        Format::Json => {
+            let sources = serde_json::Value::from(sources.clone());
+            print_json(&format!("{{\"sources\":{sources},\n\"embeddings\":{},\n\"norms\":{}}}", of(embeddings)?, of(norms)?))
+        }
+        Format::Markdown => print(&format!("{}\n\n{}\n\n{}", sources.join("\n"), of(&embeddings.without(hidden))?, of(norms)?)),
+        _ => print(&format!("{}\n\n{}", of(embeddings)?, of(norms)?)),
     }
 }
 
@@ -83,7 +111,7 @@ fn of_one(arguments: &Arguments) -> Result<Weights> {
 fn of_training(arguments: &Arguments, revisions: &str) -> Result<Weights> {
     let source = download::checkpoints(&arguments.model)?;
     let (name, mut reference) = (model_name(&arguments.model), Reference::default());
-    let (mut entries, mut norms, mut said, mut last) = (Vec::new(), Vec::new(), Vec::new(), None);
+    let (mut entries, mut norms, mut projections, mut said, mut last) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), None);
     let revisions = source.select(revisions)?;
     let mut trajectory = Vec::with_capacity(revisions.len());
     for revision in &revisions {
@@ -103,6 +131,7 @@ fn of_training(arguments: &Arguments, revisions: &str) -> Result<Weights> {
         reference.compare(&revision.name, &ModelFacts::new(&arguments.model, None, String::new(), &model))?;
         let matrices = embedding_measures(&model)?;
         norms.push((revision, norms_table(&norm_facts(&model)?)?));
+        projections.push((revision, projections_table(&matrices)?));
         last = Some((sources(&matrices), model));
         entries.push((Some(revision.name.clone()), revision.step, matrices));
         trajectory.push(entry("measured", None));
@@ -116,6 +145,7 @@ fn of_training(arguments: &Arguments, revisions: &str) -> Result<Weights> {
         let store = Store::create(out)?;
         put_table(&store, "layers.parquet", &embeddings)?;
         put_table(&store, "norms.parquet", &norms)?;
+        put_table(&store, PROJECTIONS, &stacked(&projections)?)?;
         let facts = ModelFacts::new(&arguments.model, None, model_fingerprint(&model)?, &model);
         let command: Vec<String> = std::env::args().collect();
         put_json(

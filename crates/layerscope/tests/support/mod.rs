@@ -1,6 +1,7 @@
 //! Running the program on folders made for the occasion.
 #![allow(dead_code)] // every test file uses a part of it
 
+pub mod http;
 pub mod measure;
 
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ import { h, replace } from "../../dom";
 import { bars } from "../../chart/histogram";
 import { Figure, howPanel } from "../../figure";
 import { DEFINITIONS, howDefined } from "../../how";
-import { extent, histogram, quantile, sorted } from "../../stats/spread";
+import { edge, extent, histogram, quantile, sorted } from "../../stats/spread";
 import { seriesColour } from "../../theme";
 import { fileName } from "../common";
 import type { Session } from "./session";
@@ -47,8 +47,7 @@ export function histograms(session: Session): Histograms {
       },
       sheet: () => {
         const { domain, counts } = counted();
-        const edge = (i: number) => domain[0] + ((domain[1] - domain[0]) * i) / BINS;
-        return { names: ["from", "to", "groups"], rows: Array.from(counts, (own, i) => [edge(i), edge(i + 1), own]) };
+        return { names: ["from", "to", "groups"], rows: Array.from(counts, (own, i) => [edge(...domain, BINS, i), edge(...domain, BINS, i + 1), own]) };
       },
     });
   });

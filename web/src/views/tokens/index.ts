@@ -1,6 +1,6 @@
 // V against M, layer by layer.
 
-import { h, replace, select, toggle } from "../../dom";
+import { choice, h, replace, select, toggle } from "../../dom";
 import { lines } from "../../chart/lines";
 import type { Book, Run } from "../../data/run";
 import { Figure, howPanel } from "../../figure";
@@ -9,28 +9,31 @@ import { note, route } from "../../state";
 import type { Fit } from "../../stats/line";
 import { count, fixed3, number } from "../../text";
 import { theme } from "../../theme";
-import { chosenPoint, chosenRun, fileName, heading, pointSlider, runSelect, type View } from "../common";
+import { anyRun, chosenPoint, chosenRun, fileName, heading, pointSlider, runSelect, type View } from "../common";
 import { frequencyFilter } from "./frequency";
 import { histograms } from "./histograms";
 import { pinList, tracks } from "./pins";
 import { Scatter } from "./scatter";
 import { searchBox } from "./search";
 import { AXES, PINS, Session, symbol } from "./session";
+import { sweepPanel } from "./sweep";
 
-const has = (run: Run): boolean => run.points.groups.length > 0 && run.groups !== null;
+const has = (run: Run): boolean => run.hasGroups;
 
 export const tokens: View = {
   name: "tokens",
   title: "Tokens",
-  absent: (book) => (book.runs.some(has) ? null : "No run has a table of groups (a trajectory keeps it in the folder of each step; import and --group none have none)."),
+  absent: (book) => (anyRun(book, has) ? null : "No run has a table of groups (--group none and `layerscope weights` have none)."),
   show: (book, host) => {
     const inside = h("div", { class: "stack" });
     host.append(heading("The trade-off of norm and variance", "For each group of states, here a token: the longer its mean, the less it varies with context. The line is fitted to the groups in the range, as you move."), inside);
     const start = (run: Run) => {
-      note({ run: run.place });
-      build(book, run, inside, start);
+      note({ run: run.key });
+      void run.named().then(() => build(book, run, inside, start));
     };
-    build(book, chosenRun(book, has), inside, start);
+    const first = chosenRun(book, has);
+    if (first.groups) build(book, first, inside, start);
+    else void first.named().then(() => build(book, first, inside, start));
   },
 };
 
@@ -40,15 +43,16 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
   if (params.has("min")) range.minimum = Number(params.get("min")) || 1;
   if (params.has("max")) range.maximum = Number(params.get("max")) || range.maximum;
   const session = new Session(run, chosenPoint(run, "groups"), range);
-  const scatter = new Scatter(session, { full: false, log: false, others: true });
+  const scatter = new Scatter(session, { full: false, log: false, others: true, kept: false, subwords: session.hasSubwords && run.manifest.grouping === "word" });
   const slider = pointSlider(session.points, session.place, (place) => void session.move(place));
   const fit = h("div", { class: "fit", role: "status" });
   const chosen = h("div", {});
   const pins = h("div", {});
   const distribution = histograms(session);
   const paths = tracks(session);
+  const bounds = sweepPanel(book, session);
   const sweep = trend(book, session, (place) => { slider.set(place); note({ at: session.points[place]!.key }); void session.move(place); });
-  const option = (name: "full" | "log" | "others", label: string) => toggle(label, scatter.options[name], (value) => { scatter.options[name] = value; scatter.figure.redraw(); });
+  const option = (name: "full" | "log" | "others" | "kept", label: string) => toggle(label, scatter.options[name], (value) => { scatter.options[name] = value; scatter.figure.redraw(); });
   replace(host,
     h("div", { class: "controls" }, runSelect(book, has, run, restart),
       select("Plot", AXES.map(({ x, y }, i) => ({ value: String(i), label: `${symbol(y)} against ${symbol(x)}` })), String(AXES.indexOf(session.axes)), (value) => session.plot(AXES[Number(value)]!)), slider.element),
@@ -56,9 +60,10 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
       h("div", {}, scatter.figure.element),
       h("aside", { class: "side", "aria-label": "Filter, regression and pinned tokens" },
         fit, frequencyFilter(session), searchBox(session),
-        h("div", { class: "toggles" }, option("log", "Logarithmic axes"), option("full", "All points, outliers too"), option("others", "Groups outside the range, faint")),
+        h("div", { class: "toggles" }, option("log", "Logarithmic axes"), option("full", "All points, outliers too"), option("others", "Groups outside the range, faint"), run.points.tokens.length > 0 && option("kept", "Names of the kept tokens")),
+        session.hasSubwords && choice("Colour", [{ value: "n", label: "Occurrences" }, { value: "subwords", label: "Subwords" }], scatter.options.subwords ? "subwords" : "n", (value) => { scatter.options.subwords = value === "subwords"; scatter.figure.redraw(); }),
         chosen, h("h4", {}, "Pinned"), pins)),
-    sweep.element, distribution.element, paths.element);
+    sweep.element, distribution.element, paths.element, bounds.element);
   session.on((change) => {
     if (change === "aim") return scatter.drawAim();
     scatter.figure.redraw();
@@ -66,13 +71,17 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
       replace(fit, ...fitLines(session));
       sweep.redraw();
     }
-    if (change === "filter") void sweep.compute();
+    if (change === "filter") {
+      void sweep.compute();
+      bounds.refresh();
+    }
     if (change !== "chosen") replace(pins, pinList(session));
     replace(chosen, ...chosenLines(session));
     distribution.redraw();
     if (change === "pins") void paths.redraw();
   });
   void session.move(session.place).then(() => Promise.all([sweep.compute(), paths.redraw()]));
+  void session.findKept().then(() => scatter.options.kept && scatter.figure.redraw());
 }
 
 function fitLines({ fit, axes }: Session): Node[] {

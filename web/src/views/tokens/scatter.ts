@@ -20,6 +20,10 @@ export interface ScatterOptions {
   log: boolean;
   /** Also the groups outside the range, faintly. */
   others: boolean;
+  /** Names of the tokens whose states were kept. */
+  kept: boolean;
+  /** Colour by the number of subwords instead of occurrences. */
+  subwords: boolean;
 }
 
 const REACH = 14; // pixels within which a point is meant
@@ -35,7 +39,7 @@ export class Scatter {
   private readonly tip = document.createElement("div");
   private limits = new Map<string, [number, number]>();
   private lasso: [number, number][] | null = null;
-  private shared: { of: Float64Array; share: Float32Array; rarest: number; commonest: number } | null = null;
+  private shared: { of: Float64Array; share: Float32Array; low: number; high: number } | null = null;
 
   constructor(private readonly session: Session, public options: ScatterOptions) {
     const { run } = session;
@@ -84,7 +88,7 @@ export class Scatter {
     this.raster.canvas.style.left = `${made.left}px`;
     this.raster.canvas.style.top = `${made.top}px`;
     this.raster.clear(made.width, made.height);
-    const { share, rarest, commonest } = this.shares();
+    const { share, low, high } = this.shares();
     const radius = inside.length > 8000 ? 1.7 : inside.length > 2000 ? 2.2 : 3;
     const dots = { x: this.x, y: this.y, share: null, colour: rgb(theme().ghost), radius: radius * 0.8, opacity: 0.8 };
     if (others) this.raster.draw({ ...dots, places: outside });
@@ -94,7 +98,8 @@ export class Scatter {
     this.raster.show();
     if (bar > 0) {
       const at = width - bar + 6;
-      const scale = s("g", {}, s("text", { x: at - 10, y: 15 }, "occurrences"), colourBar(at, made.top, made.height * 0.6, [10 ** rarest, 10 ** commonest], true));
+      const colours = this.options.subwords ? colourBar(at, made.top, made.height * 0.6, [low, high]) : colourBar(at, made.top, made.height * 0.6, [10 ** low, 10 ** high], true);
+      const scale = s("g", {}, s("text", { x: at - 10, y: 15 }, this.options.subwords ? "subwords" : "occurrences"), colours);
       made.svg.append(scale);
     }
     this.drawLine(made);
@@ -108,12 +113,12 @@ export class Scatter {
     return made.svg;
   }
 
-  /** Where each group stands between the rarest and the commonest, logarithmically. */
-  private shares(): { share: Float32Array; rarest: number; commonest: number } {
-    const { logN } = this.session;
-    if (this.shared?.of !== logN) {
-      const [rarest, commonest] = extent(logN); // extent leaves out groups that do not occur here
-      this.shared = { of: logN, rarest, commonest, share: Float32Array.from(logN, (value) => (value - rarest) / (commonest - rarest || 1)) };
+  /** Where each group stands between the rarest and the commonest, logarithmically; or between few and many subwords. */
+  private shares(): { share: Float32Array; low: number; high: number } {
+    const of = this.options.subwords ? this.session.names.reals("subwords") : this.session.logN;
+    if (this.shared?.of !== of) {
+      const [low, high] = extent(of); // extent leaves out groups that do not occur here
+      this.shared = { of, low, high, share: Float32Array.from(of, (value) => (value - low) / (high - low || 1)) };
     }
     return this.shared;
   }
@@ -167,8 +172,15 @@ export class Scatter {
     if (!this.above) return;
     this.above.replaceChildren();
     const { pins } = this.session;
+    const named = this.options.kept ? this.session.kept.filter((place) => !pins.includes(place)) : [];
     const here = pins.map((place) => ({ x: this.x[place]!, y: this.y[place]!, text: this.session.name(place, 24) }));
-    const spots = placeLabels(here, this.made.width, this.made.height, TEXT, 8);
+    const others = named.map((place) => ({ x: this.x[place]!, y: this.y[place]!, text: this.session.name(place, 20) })).filter(({ x, y }) => x >= 0 && y >= 0 && x <= this.made.width && y <= this.made.height);
+    const spots = placeLabels([...here, ...others], this.made.width, this.made.height, TEXT, 8);
+    others.forEach(({ x, y, text }, i) => {
+      this.above!.append(s("circle", { cx: round(x), cy: round(y), r: 3.5, fill: "none", stroke: theme().ink, "stroke-width": 1.3 }));
+      const spot = spots[here.length + i];
+      if (spot) this.above!.append(s("text", { x: round(spot.x), y: round(spot.y), stroke: theme().paper, "stroke-width": 3.5, "stroke-linejoin": "round" }, text), s("text", { class: "kept", x: round(spot.x), y: round(spot.y), fill: theme().ink }, text));
+    });
     here.forEach(({ x, y, text }, i) => {
       if (Number.isNaN(x) || Number.isNaN(y)) return;
       this.above!.append(s("circle", { cx: round(x), cy: round(y), r: 5, fill: seriesColour(i), stroke: theme().paper, "stroke-width": 1.5 }));
@@ -308,7 +320,7 @@ export class Scatter {
 
   private sheet() {
     const { session } = this;
-    const names = ["group_id", "group", "n", "q", "m", "v", "self_similarity", "mean_norm"];
+    const names = ["group_id", "group", ...(session.hasSubwords ? ["subwords"] : []), "n", "q", "m", "v", "self_similarity", "mean_norm"];
     const cell = (place: number, name: string) => (name === "n" ? session.n[place]! : session.names.has(name) ? session.names.cell(name, place) : session.table.cell(name, place));
     return { names, rows: Array.from(session.inside, (place) => names.map((name) => cell(place, name))) };
   }

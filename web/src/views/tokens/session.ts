@@ -43,6 +43,7 @@ export class Session {
   fit: Fit = { n: 0, line: null };
   axes: Axes = AXES[0]!;
   pins: number[] = [];
+  kept: number[] = [];
   chosen: Uint32Array | null = null;
   aim: number | null = null;
   private readonly listeners: ((change: Change) => void)[] = [];
@@ -62,6 +63,21 @@ export class Session {
     if (n === this.n) return;
     this.n = n;
     this.logN = n.map(Math.log10);
+  }
+
+  /** Whether some group is made of several tokens: words. */
+  get hasSubwords(): boolean {
+    return this.names.has("subwords") && this.names.reals("subwords").some((parts) => parts > 1);
+  }
+
+  /** The groups whose states were kept: the tokens of figure 1. */
+  async findKept(): Promise<void> {
+    const point = this.run.points.tokens[0];
+    if (!point) return;
+    const table = await this.run.at(point);
+    const kept = new Set(table.reals("group_id"));
+    const ids = this.names.reals("group_id");
+    this.kept = [...ids.keys()].filter((place) => kept.has(ids[place]!));
   }
 
   get point(): Point {
@@ -167,7 +183,8 @@ export class Session {
 /** One decimal where the paper prints one; more for small numbers. */
 const short = (value: number): string => (Number.isNaN(value) ? "–" : Math.abs(value) >= 100 ? value.toFixed(1) : value.toPrecision(4));
 
-function split(n: Float64Array, range: Range): { inside: Uint32Array<ArrayBuffer>; outside: Uint32Array<ArrayBuffer> } {
+/** The places whose n is in the range, and the others. */
+export function split(n: Float64Array, range: Range): { inside: Uint32Array<ArrayBuffer>; outside: Uint32Array<ArrayBuffer> } {
   const inside = new Uint32Array(n.length);
   const outside = new Uint32Array(n.length);
   let [a, b] = [0, 0];

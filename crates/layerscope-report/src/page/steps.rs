@@ -1,0 +1,108 @@
+//! What a trajectory's page has beyond its own tables: the runs of its steps, and its embedding matrices on a plane.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::block::Block;
+use super::cut::Cut;
+use super::index::{LARGE, cuts_in};
+use crate::error::Result;
+use crate::run::{Run, Step};
+use crate::table::Table;
+
+/// What the tables of steps may take in a page of one file, in bytes of their Parquet files; a server has no such limit.
+const BYTES: u64 = 32_000_000;
+
+/// So many steps of embedding matrices go into a file.
+const PROJECTED: usize = 40;
+
+/// How much of the steps a page has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parts {
+    /// Every step.
+    All,
+    /// As many as a file may hold: evenly spaced, the last among them.
+    Some,
+}
+
+/// A step of a trajectory: its tables stay in its folder.
+pub(super) struct StepSource {
+    step: Step,
+    cuts: Vec<Cut<'static>>,
+}
+
+/// The steps that a page has.
+pub(super) fn steps_of(run: &Run, parts: Parts) -> Result<Vec<StepSource>> {
+    let steps = run.steps();
+    let file = |step: &Step, kind: &&str| Some(Run::stored(&step.folder, kind)?.metadata().ok()?.len());
+    let size = |step: &Step| LARGE.iter().filter_map(|kind| file(step, kind)).sum::<u64>();
+    let largest = steps.iter().map(size).max().unwrap_or(0).max(1);
+    let count = if parts == Parts::All { steps.len() } else { (BYTES / largest).max(1) as usize };
+    evenly(steps, count).map(|step| Ok(StepSource { cuts: cuts_in(&step.folder)?, step })).collect()
+}
+
+/// So many, evenly spaced, the last one among them.
+fn evenly<T>(all: Vec<T>, count: usize) -> impl Iterator<Item = T> {
+    let (count, last) = (count.min(all.len()), all.len().saturating_sub(1));
+    let chosen: Vec<usize> = (0..count).map(|i| if count == 1 { last } else { i * last / (count - 1) }).collect();
+    all.into_iter().enumerate().filter(move |(i, _)| chosen.contains(i)).map(|(_, one)| one)
+}
+
+impl StepSource {
+    /// Every large table, and the name of its blocks without their number.
+    pub fn cuts(&self, prefix: &str) -> impl Iterator<Item = (String, &Cut<'static>)> {
+        self.cuts.iter().map(move |cut| (format!("{prefix}.{}.", cut.kind), cut))
+    }
+
+    /// What its groups are called.
+    pub fn names(&self) -> Option<Block> {
+        self.cuts.iter().find_map(Cut::names)
+    }
+
+    /// What the index says of it.
+    pub fn entry(&self, prefix: &str, points: Value) -> Value {
+        let groups = self.cuts.iter().any(|cut| cut.kind == "groups").then(|| format!("{prefix}.groups"));
+        json!({"step": self.step.step, "revision": self.step.revision, "points": points, "groups": groups})
+    }
+}
+
+/// Embedding matrices at one step: points, ids and places.
+pub(super) struct Projection {
+    pub step: Option<i64>,
+    table: Table,
+}
+
+impl Projection {
+    /// Those in a folder, step by step.
+    pub fn all(folder: &Path, parts: Parts) -> Result<Vec<Projection>> {
+        let Some(path) = Run::stored(folder, "projections") else { return Ok(Vec::new()) };
+        let table = crate::export::parquet::read(&path)?;
+        let mut steps: Vec<(Option<i64>, Vec<(usize, usize)>)> = Vec::new();
+        for row in 0..table.rows() {
+            let step = table.integer("step", row);
+            match steps.last_mut().filter(|(last, _)| *last == step) {
+                Some((_, rows)) => rows.push((0, row)),
+                None => steps.push((step, vec![(0, row)])),
+            }
+        }
+        let count = if parts == Parts::All { steps.len() } else { PROJECTED };
+        evenly(steps, count).map(|(step, rows)| Ok(Projection { step, table: Table::gather(&[&table], &rows)? })).collect()
+    }
+
+    pub fn block(&self) -> Block {
+        Block::table(&self.table, &["revision", "step"], &["x", "y"])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_of_many_end_with_the_last() {
+        let chosen = |length: usize, count| evenly((0..length).collect(), count).collect::<Vec<usize>>();
+        assert_eq!(chosen(9, 4), [0, 2, 5, 8]);
+        assert_eq!((chosen(3, 10), chosen(7, 1), chosen(0, 5)), (vec![0, 1, 2], vec![6], vec![]));
+    }
+}
