@@ -78,16 +78,17 @@ impl Projection {
     pub fn all(folder: &Path, parts: Parts) -> Result<Vec<Projection>> {
         let Some(path) = Run::stored(folder, "projections") else { return Ok(Vec::new()) };
         let table = crate::export::parquet::read(&path)?;
-        let mut steps: Vec<(Option<i64>, Vec<(usize, usize)>)> = Vec::new();
+        let mut steps: Vec<(Option<i64>, Vec<usize>)> = Vec::new();
         for row in 0..table.rows() {
             let step = table.integer("step", row);
             match steps.last_mut().filter(|(last, _)| *last == step) {
-                Some((_, rows)) => rows.push((0, row)),
-                None => steps.push((step, vec![(0, row)])),
+                Some((_, rows)) => rows.push(row),
+                None => steps.push((step, vec![row])),
             }
         }
         let count = if parts == Parts::All { steps.len() } else { PROJECTED };
-        evenly(steps, count).map(|(step, rows)| Ok(Projection { step, table: Table::gather(&[&table], &rows)? })).collect()
+        let of = |rows: Vec<usize>| Table::gather(&[&table], &rows.into_iter().map(|row| (0, row)).collect::<Vec<_>>());
+        evenly(steps, count).map(|(step, rows)| Ok(Projection { step, table: of(rows)? })).collect()
     }
 
     pub fn block(&self) -> Block {
