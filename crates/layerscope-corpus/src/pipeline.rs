@@ -14,7 +14,7 @@ use std::time::Duration;
 use layerscope_remote::Remote;
 
 use crate::counters::Counters;
-use crate::document::Document;
+use crate::document::{Document, DocumentId};
 use crate::error::{Error, Result};
 use crate::filter::Sieve;
 use crate::group::{Book, CONTINUES, Grouping, UNCOUNTED};
@@ -331,7 +331,8 @@ impl Ledger {
         let Prepared { id: document, words: length, sequences, names } = prepared;
         for mut sequence in sequences {
             if own {
-                book.enter(&mut sequence.words, &names, &format!("{document}:{}", sequence.first))?;
+                let DocumentId { file, record, chunk } = document;
+                book.enter(&mut sequence.words, &names, &format!("{file}:{record}:{chunk}:{}", sequence.first))?;
             } else {
                 sequence.words.iter_mut().filter(|word| **word & !CONTINUES != UNCOUNTED).for_each(|word| *word &= CONTINUES);
             }

@@ -41,16 +41,17 @@ fn the_estimate_is_never_exceeded_and_at_most_15_percent_too_high() {
 }
 
 #[test]
-fn twice_the_text_takes_no_more_memory() {
+fn eight_times_the_text_takes_no_more_memory() {
     let folder = empty_folder("memory-flat");
-    let lines = sentences(4000, 42);
+    let lines = sentences(8000, 42);
     let model = wide_model("memory-flat-model", 2, 64, 0.05);
     let flags = "--threads 1 --sample-states 2000 --token-states 50 --measures norm,cosine";
     let peak = |count: usize| {
         let text = corpus(&format!("memory-flat-{count}"), &lines[..count]);
         run(&model, &text, &folder.join(count.to_string()), flags).1
     };
-    let (once, twice) = (peak(2000), peak(4000));
-    println!("{:.2} MiB, twice the text {:.2} MiB", once / 1048576.0, twice / 1048576.0);
-    assert!(twice <= once + 1048576.0, "{once} grows to {twice}");
+    let (some, all) = (peak(1000), peak(8000));
+    println!("{:.2} MiB, eight times the text {:.2} MiB", some / 1048576.0, all / 1048576.0);
+    // The states of one point alone would be 20 MB; how much of the program's own file is resident differs by up to 3 from run to run.
+    assert!(all <= some + 4.0 * 1048576.0, "{some} grows to {all}");
 }
