@@ -1,4 +1,5 @@
-//! Speed of the default accumulators: prints GB/s of f32 rows, Zipf-distributed groups, batches of 1024 rows, one core.
+//! Speed of the default accumulators: prints GB/s of f32 rows, batches of 1024 rows, one core; Zipf-distributed groups, then a few over
+//! rows that come from memory.
 
 use std::time::Instant;
 
@@ -9,6 +10,8 @@ const ROWS: usize = 1024;
 const GROUPS: usize = 25_000;
 const BATCHES: usize = 200;
 const STRETCH: usize = 20;
+/// More than any cache holds.
+const MANY_BATCHES: usize = 160;
 const SEQUENCE: usize = 32;
 
 /// Uniform in 0..1, from a counter.
@@ -63,5 +66,19 @@ fn main() {
             point.update(&BatchRows::new(&massive, dim, segments, &sequences).expect("rows fit")).expect("rows fit");
         }
         println!("  first pass with massive states {:6.2} GB/s", (BATCHES * states.len() * 4) as f64 / start.elapsed().as_secs_f64() / 1e9);
+        let many = states.repeat(MANY_BATCHES);
+        for groups in [1, 8, 64] {
+            let segments = Segments::new(&(0..4 * ROWS as u32).map(|row| row * 7919 % groups).collect::<Vec<u32>>());
+            let mut point = PointSketch::new(groups as usize, dim, None);
+            let mut best = f64::INFINITY;
+            for _ in 0..5 {
+                let start = Instant::now();
+                for states in many.chunks_exact(4 * ROWS * dim) {
+                    point.update_once(states, &segments).expect("rows fit");
+                }
+                best = best.min(start.elapsed().as_secs_f64());
+            }
+            println!("  {groups:2} groups {:6.2} GB/s", (many.len() * size_of::<f32>()) as f64 / best / 1e9);
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::rows::Chunk;
 pub(crate) const LANES: usize = 16;
 
 /// Components whose sums are taken together: they stay in the first-level cache while the rows pass by.
-const BLOCK: usize = 128;
+const BLOCK: usize = 256;
 
 fn blocks(dim: usize) -> impl Iterator<Item = Range<usize>> {
     (0..dim).step_by(BLOCK).map(move |start| start..dim.min(start + BLOCK))
@@ -29,51 +29,128 @@ trait Sums {
 #[inline(always)]
 fn add_rows<S: Sums>(chunk: &Chunk, block: &Range<usize>, sums: &mut S) {
     let (fours, rest) = chunk.rows.as_chunks::<4>();
-    for rows in fours {
-        add_some(chunk, block, *rows, sums);
+    let (ahead, _) = chunk.ahead.as_chunks::<4>();
+    for (place, rows) in fours.iter().enumerate() {
+        let later = ahead.get(place).or(fours.get(place + 1)).unwrap_or(rows);
+        add_some(chunk, block, *rows, *later, sums);
     }
     for &row in rest {
-        add_some(chunk, block, [row], sums);
+        add_some(chunk, block, [row], [row], sums);
+    }
+}
+
+/// Components after which the next ones are fetched.
+const STEP: usize = 64;
+
+/// Adds some rows. They are scattered over memory: `later` ones are fetched meanwhile.
+#[inline(always)]
+fn add_some<const R: usize, S: Sums>(chunk: &Chunk, block: &Range<usize>, rows: [u32; R], later: [u32; R], sums: &mut S) {
+    let mut inverses = [0.0; R];
+    for r in 0..R {
+        inverses[r] = chunk.inverses[rows[r] as usize];
+    }
+    let row = |row: u32| &chunk.states[row as usize * chunk.dim + block.start..][..block.len()];
+    let mut states = [&[0.0; BLOCK]; R];
+    if block.len() == BLOCK {
+        for r in 0..R {
+            states[r] = row(rows[r]).first_chunk().unwrap_or(states[r]);
+        }
+        add_states(chunk, states, inverses, later, block.start, sums);
+    } else {
+        // Components beyond the last are zero, and so are their sums.
+        let mut padded = [[0.0; BLOCK]; R];
+        for (r, (padded, states)) in padded.iter_mut().zip(&mut states).enumerate() {
+            padded[..block.len()].copy_from_slice(row(rows[r]));
+            *states = padded;
+        }
+        add_states(chunk, states, inverses, later, block.start, sums);
     }
 }
 
 #[inline(always)]
-fn add_some<const R: usize, S: Sums>(chunk: &Chunk, block: &Range<usize>, rows: [u32; R], sums: &mut S) {
-    let width = block.len().min(BLOCK);
-    let mut states = [&chunk.states[..width]; R];
-    let mut inverses = [0.0; R];
-    for r in 0..R {
-        states[r] = &chunk.states[rows[r] as usize * chunk.dim + block.start..][..width];
-        inverses[r] = chunk.inverses[rows[r] as usize];
-    }
-    for l in 0..width {
-        let mut x = [0.0; R];
-        for r in 0..R {
-            x[r] = f64::from(states[r][l]);
+fn add_states<const R: usize, S: Sums>(
+    chunk: &Chunk,
+    states: [&[f32; BLOCK]; R],
+    inverses: [f64; R],
+    later: [u32; R],
+    first: usize,
+    sums: &mut S,
+) {
+    for start in (0..BLOCK).step_by(STEP) {
+        for &row in &later {
+            for line in (start..start + STEP).step_by(LANES) {
+                prefetch(chunk.states.as_ptr().wrapping_add(row as usize * chunk.dim + first + line), false);
+            }
         }
-        sums.add(l, x, inverses);
+        for l in start..start + STEP {
+            let mut x = [0.0; R];
+            for r in 0..R {
+                x[r] = f64::from(states[r][l]);
+            }
+            sums.add(l, x, inverses);
+        }
     }
 }
 
 for_each_isa! {
-    /// ||x||^2 of every row.
-    pub(crate) fn square_norms = square_norms_body; (states: &[f32], dim: usize, squares: &mut [f64])
+    /// ||x||^2 of these rows, one after another.
+    pub(crate) fn square_norms = square_norms_body; (states: &[f32], dim: usize, rows: &[u32], squares: &mut [f64])
 }
 
 #[inline(always)]
-fn square_norms_body(states: &[f32], dim: usize, squares: &mut [f64]) {
-    for (row, square) in states.chunks_exact(dim).zip(squares) {
-        let (strips, rest) = row.as_chunks::<LANES>();
-        let mut lanes = [0.0; LANES];
-        for strip in strips {
-            let x = strip.map(f64::from);
-            lanes = fused(x, x, lanes);
+fn square_norms_body(states: &[f32], dim: usize, rows: &[u32], squares: &mut [f64]) {
+    // Two rows at a time: one would wait for its own sums.
+    let (pairs, last) = rows.as_chunks::<2>();
+    let (square_pairs, last_square) = squares.as_chunks_mut::<2>();
+    for (place, (rows, squares)) in pairs.iter().zip(square_pairs).enumerate() {
+        let ahead = *pairs.get(place + AHEAD / 2).unwrap_or(rows);
+        *squares = square_norms_of(states, dim, *rows, ahead);
+    }
+    for (&row, square) in last.iter().zip(last_square) {
+        [*square] = square_norms_of(states, dim, [row], [row]);
+    }
+}
+
+/// Rows that are asked for before their turn comes.
+const AHEAD: usize = 4;
+
+#[inline(always)]
+fn square_norms_of<const R: usize>(states: &[f32], dim: usize, rows: [u32; R], ahead: [u32; R]) -> [f64; R] {
+    let mut lanes = [[0.0; LANES]; R];
+    let whole = dim - dim % LANES;
+    for start in (0..whole).step_by(LANES) {
+        for r in 0..R {
+            prefetch(states.as_ptr().wrapping_add(ahead[r] as usize * dim + start), true);
+            let strip = &states[rows[r] as usize * dim + start..][..LANES];
+            for l in 0..LANES {
+                lanes[r][l] = f64::from(strip[l]).mul_add(f64::from(strip[l]), lanes[r][l]);
+            }
         }
-        for (lane, &x) in lanes.iter_mut().zip(rest) {
+    }
+    let mut squares = [0.0; R];
+    for r in 0..R {
+        for (lane, &x) in lanes[r].iter_mut().zip(&states[rows[r] as usize * dim + whole..][..dim - whole]) {
             *lane = f64::from(x).mul_add(f64::from(x), *lane);
         }
-        *square = fold(lanes);
+        squares[r] = fold(lanes[r]);
     }
+    squares
+}
+
+/// Asks for a line of memory: at once, or soon.
+#[inline(always)]
+fn prefetch<T>(address: *const T, at_once: bool) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing that the program could see, whatever the address.
+        match at_once {
+            true => unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) },
+            false => unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) },
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (address, at_once);
 }
 
 /// The moments of one group as vectors, and the sum over groups of squared deviations per component.
@@ -89,28 +166,24 @@ impl GroupVectors<'_> {
     /// Asks for the part of the next group's vectors that corresponds to a strip.
     #[inline(always)]
     fn prefetch(&self, start: usize) {
-        #[cfg(target_arch = "x86_64")]
         for line in [start, start + LANES / 2] {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch reads nothing that the program could see, whatever the address.
-            unsafe { self.next.iter().for_each(|vector| _mm_prefetch::<_MM_HINT_T0>(vector.wrapping_add(line).cast())) }
+            prefetch(self.next[0].wrapping_add(line), true);
+            prefetch(self.next[1].wrapping_add(line), true);
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = start;
     }
 }
 
 /// How new rows enter a running mean.
 #[derive(Clone, Copy)]
 pub(crate) struct Weights {
-    /// Rows that enter.
-    pub n: f64,
+    /// 1 / n_b, of the rows that enter.
+    pub each: f64,
     /// n_b / (n_a + n_b).
     pub share: f64,
     /// n_a n_b / (n_a + n_b).
     pub cross: f64,
-    /// Non-zero rows that enter, and their share; zero if none do.
-    pub units: f64,
+    /// 1 / (non-zero rows that enter), and their share; 0 if none do.
+    pub each_unit: f64,
     pub unit_share: f64,
 }
 
@@ -120,7 +193,7 @@ impl Weights {
         let (a, b) = (before.0 as f64, n as f64);
         let share = b / (a + b);
         let unit_share = if units == 0 { 0.0 } else { units as f64 / (before.1 + units) as f64 };
-        Weights { n: b, share, cross: a * share, units: units.max(1) as f64, unit_share }
+        Weights { each: 1.0 / b, share, cross: a * share, each_unit: 1.0 / units.max(1) as f64, unit_share }
     }
 }
 
@@ -135,25 +208,20 @@ for_each_isa! {
 #[inline(always)]
 fn absorb_group_body(chunk: Chunk, weights: Weights, into: GroupVectors, m2: &mut f64) {
     let (mut into, mut lanes, mut tail) = (into, [0.0; LANES], 0.0);
-    for block in blocks(chunk.dim) {
-        let whole = block.end - block.len() % LANES;
-        if let [row] = *chunk.rows {
-            for start in (block.start..whole).step_by(LANES) {
-                into.prefetch(start);
-                lanes = plus(lanes, absorb_row::<LANES>(&chunk, row, start, weights, &mut into));
-            }
-            for start in whole..block.end {
-                tail += absorb_row::<1>(&chunk, row, start, weights, &mut into)[0];
-            }
-        } else {
-            let sums = GroupSums::of(&chunk, &block);
-            for start in (block.start..whole).step_by(LANES) {
-                into.prefetch(start);
-                lanes = plus(lanes, sums.absorb::<LANES>(start - block.start, start, weights, &mut into));
-            }
-            for start in whole..block.end {
-                tail += sums.absorb::<1>(start - block.start, start, weights, &mut into)[0];
-            }
+    if let [row] = *chunk.rows {
+        let whole = chunk.dim - chunk.dim % LANES;
+        for start in (0..whole).step_by(LANES) {
+            into.prefetch(start);
+            lanes = plus(lanes, absorb_row::<LANES>(&chunk, row, start, weights, &mut into));
+        }
+        for start in whole..chunk.dim {
+            tail += absorb_row::<1>(&chunk, row, start, weights, &mut into)[0];
+        }
+    } else {
+        for block in blocks(chunk.dim) {
+            let mut sums = GroupSums::new(&chunk, &block);
+            add_rows(&chunk, &block, &mut sums);
+            sums.absorb(block, weights, &mut into, &mut lanes);
         }
     }
     *m2 += fold(lanes) + tail;
@@ -164,32 +232,15 @@ fn absorb_group_body(chunk: Chunk, weights: Weights, into: GroupVectors, m2: &mu
 fn absorb_row<const W: usize>(chunk: &Chunk, row: u32, start: usize, weights: Weights, into: &mut GroupVectors) -> [f64; W] {
     let values = &chunk.states[row as usize * chunk.dim + start..][..W];
     let inverse = chunk.inverses[row as usize];
-    let (mut x, mut unit) = ([0.0; W], [0.0; W]);
-    for l in 0..W {
-        x[l] = f64::from(values[l]);
-        unit[l] = x[l] * inverse;
-    }
-    merge_strip(start, weights, into, x, [0.0; W], unit)
-}
-
-/// Chan's update of one strip with the chunk's own mean, M2 and mean unit vector.
-#[inline(always)]
-fn merge_strip<const W: usize>(
-    start: usize,
-    weights: Weights,
-    into: &mut GroupVectors,
-    own_mean: [f64; W],
-    own_m2: [f64; W],
-    own_unit: [f64; W],
-) -> [f64; W] {
     let (mean, unit, within) = (&mut into.mean[start..][..W], &mut into.unit[start..][..W], &mut into.within[start..][..W]);
     let mut grown = [0.0; W];
     for l in 0..W {
-        let delta = own_mean[l] - mean[l];
-        grown[l] = own_m2[l] + delta * delta * weights.cross;
+        let x = f64::from(values[l]);
+        let delta = x - mean[l];
+        grown[l] = delta * delta * weights.cross;
         mean[l] += delta * weights.share;
         within[l] += grown[l];
-        unit[l] += (own_unit[l] - unit[l]) * weights.unit_share;
+        unit[l] += (x * inverse - unit[l]) * weights.unit_share;
     }
     grown
 }
@@ -204,24 +255,43 @@ struct GroupSums {
 
 impl GroupSums {
     #[inline(always)]
-    fn of(chunk: &Chunk, block: &Range<usize>) -> GroupSums {
-        let zero = [0.0; BLOCK];
-        let mut sums = GroupSums { origin: row_of(chunk, chunk.rows[0], block), deviation: zero, square: zero, unit: zero };
-        add_rows(chunk, block, &mut sums);
+    fn new(chunk: &Chunk, block: &Range<usize>) -> GroupSums {
+        let values = &chunk.states[chunk.rows[0] as usize * chunk.dim..][block.clone()];
+        let mut sums = GroupSums { origin: [0.0; BLOCK], deviation: [0.0; BLOCK], square: [0.0; BLOCK], unit: [0.0; BLOCK] };
+        for (origin, &x) in sums.origin.iter_mut().zip(values) {
+            *origin = f64::from(x);
+        }
         sums
     }
 
-    /// Merges a strip, which begins at `at` here and at `start` there. Returns what M2 grows by.
+    /// Merges a block into a group; `lanes` grow by what M2 grows by.
     #[inline(always)]
-    fn absorb<const W: usize>(&self, at: usize, start: usize, weights: Weights, into: &mut GroupVectors) -> [f64; W] {
-        let (origin, deviation, square, sum) =
-            (&self.origin[at..][..W], &self.deviation[at..][..W], &self.square[at..][..W], &self.unit[at..][..W]);
-        let (mut mean, mut m2, mut unit) = ([0.0; W], [0.0; W], [0.0; W]);
-        for l in 0..W {
-            (mean[l], m2[l]) = moments(origin[l], deviation[l], square[l], weights.n);
-            unit[l] = sum[l] / weights.units;
+    fn absorb(&self, block: Range<usize>, weights: Weights, into: &mut GroupVectors, lanes: &mut [f64; LANES]) {
+        let whole = block.len() - block.len() % LANES;
+        for at in (0..whole).step_by(LANES) {
+            into.prefetch(block.start + at);
+            *lanes = plus(*lanes, self.absorb_strip::<LANES>(at, block.start + at, weights, into));
         }
-        merge_strip(start, weights, into, mean, m2, unit)
+        for at in whole..block.len() {
+            lanes[0] += self.absorb_strip::<1>(at, block.start + at, weights, into)[0];
+        }
+    }
+
+    #[inline(always)]
+    fn absorb_strip<const W: usize>(&self, at: usize, start: usize, weights: Weights, into: &mut GroupVectors) -> [f64; W] {
+        let (origin, deviation, square, units) =
+            (&self.origin[at..][..W], &self.deviation[at..][..W], &self.square[at..][..W], &self.unit[at..][..W]);
+        let (mean, unit, within) = (&mut into.mean[start..][..W], &mut into.unit[start..][..W], &mut into.within[start..][..W]);
+        let mut grown = [0.0; W];
+        for l in 0..W {
+            let (own_mean, own_m2) = moments(origin[l], deviation[l], square[l], weights.each);
+            let delta = own_mean - mean[l];
+            grown[l] = own_m2 + delta * delta * weights.cross;
+            mean[l] += delta * weights.share;
+            within[l] += grown[l];
+            unit[l] += (units[l] * weights.each_unit - unit[l]) * weights.unit_share;
+        }
+        grown
     }
 }
 
@@ -253,60 +323,85 @@ for_each_isa! {
 
 #[inline(always)]
 fn absorb_corpus_body(chunk: Chunk, weights: Weights, into: CorpusVectors) {
+    let mut into = into;
     for block in blocks(chunk.dim) {
-        let (zero, origin) = ([0.0; BLOCK], row_of(&chunk, chunk.rows[0], &block));
-        let mut own = CorpusSums { origin, deviation: zero, deviation_square: zero, square: zero, unit: zero, unit_square: zero };
-        add_rows(&chunk, &block, &mut own);
+        let mut sums = CorpusSums::new(&chunk, &block);
+        add_rows(&chunk, &block, &mut sums);
+        sums.absorb(block, weights, &mut into);
+    }
+}
+
+for_each_isa! {
+    /// [`absorb_group`] and [`absorb_corpus`] at once, for a chunk of many rows of one group.
+    pub(crate) fn absorb_both = absorb_both_body;
+    (chunk: Chunk, weights: [Weights; 2], group: GroupVectors, m2: &mut f64, corpus: CorpusVectors)
+}
+
+#[inline(always)]
+fn absorb_both_body(chunk: Chunk, weights: [Weights; 2], group: GroupVectors, m2: &mut f64, corpus: CorpusVectors) {
+    let (mut group, mut corpus, mut lanes) = (group, corpus, [0.0; LANES]);
+    for block in blocks(chunk.dim) {
+        let mut sums = CorpusSums::new(&chunk, &block);
+        add_rows(&chunk, &block, &mut sums);
+        sums.group.absorb(block.clone(), weights[0], &mut group, &mut lanes);
+        sums.absorb(block, weights[1], &mut corpus);
+    }
+    *m2 += fold(lanes);
+}
+
+/// What a group needs, and sums of squares of states and of unit vectors.
+struct CorpusSums {
+    group: GroupSums,
+    square: [f64; BLOCK],
+    unit_square: [f64; BLOCK],
+}
+
+impl CorpusSums {
+    #[inline(always)]
+    fn new(chunk: &Chunk, block: &Range<usize>) -> CorpusSums {
+        CorpusSums { group: GroupSums::new(chunk, block), square: [0.0; BLOCK], unit_square: [0.0; BLOCK] }
+    }
+
+    #[inline(always)]
+    fn absorb(&self, block: Range<usize>, weights: Weights, into: &mut CorpusVectors) {
         let width = block.len().min(BLOCK);
         let mean = &mut into.mean[block.clone()][..width];
         let m2 = &mut into.m2[block.clone()][..width];
         let square = &mut into.square[block.clone()][..width];
         let unit = &mut into.unit[block.clone()][..width];
         let unit_square = &mut into.unit_square[block][..width];
+        let own = &self.group;
         for l in 0..width {
-            let (own_mean, own_m2) = moments(own.origin[l], own.deviation[l], own.deviation_square[l], weights.n);
+            let (own_mean, own_m2) = moments(own.origin[l], own.deviation[l], own.square[l], weights.each);
             let delta = own_mean - mean[l];
             m2[l] += own_m2 + delta * delta * weights.cross;
             mean[l] += delta * weights.share;
-            square[l] += (own.square[l] / weights.n - square[l]) * weights.share;
-            unit[l] += (own.unit[l] / weights.units - unit[l]) * weights.unit_share;
-            unit_square[l] += (own.unit_square[l] / weights.units - unit_square[l]) * weights.unit_share;
+            square[l] += (self.square[l] * weights.each - square[l]) * weights.share;
+            unit[l] += (own.unit[l] * weights.each_unit - unit[l]) * weights.unit_share;
+            unit_square[l] += (self.unit_square[l] * weights.each_unit - unit_square[l]) * weights.unit_share;
         }
     }
-}
-
-/// Sums of the deviations of a chunk's rows from its first one, of their squares, of squares, unit vectors and their squares.
-struct CorpusSums {
-    origin: [f64; BLOCK],
-    deviation: [f64; BLOCK],
-    deviation_square: [f64; BLOCK],
-    square: [f64; BLOCK],
-    unit: [f64; BLOCK],
-    unit_square: [f64; BLOCK],
 }
 
 impl Sums for CorpusSums {
     #[inline(always)]
     fn add<const R: usize>(&mut self, l: usize, x: [f64; R], inverses: [f64; R]) {
+        self.group.add(l, x, inverses);
         for r in 0..R {
-            let deviation = x[r] - self.origin[l];
-            self.deviation[l] += deviation;
-            self.deviation_square[l] = deviation.mul_add(deviation, self.deviation_square[l]);
             self.square[l] = x[r].mul_add(x[r], self.square[l]);
             let unit = x[r] * inverses[r];
-            self.unit[l] += unit;
             self.unit_square[l] = unit.mul_add(unit, self.unit_square[l]);
         }
     }
 }
 
-/// Mean of `n` rows and the sum of squared deviations from it, from the sum of deviations from `origin` and of their squares.
+/// Mean of rows that weigh `each` and the sum of squared deviations from it, from the sum of deviations from `origin` and of their squares.
 ///
 /// The origin is one of the rows, so M2 >= |mean - origin|^2 n / (n - 1): the difference of the two terms is at least 1 / n of the
 /// larger one, and n is at most the rows of a chunk.
 #[inline(always)]
-fn moments(origin: f64, deviation: f64, square: f64, n: f64) -> (f64, f64) {
-    let moved = deviation / n;
+fn moments(origin: f64, deviation: f64, square: f64, each: f64) -> (f64, f64) {
+    let moved = deviation * each;
     (origin + moved, (square - deviation * moved).max(0.0))
 }
 
@@ -352,15 +447,6 @@ impl Sums for StateSums {
             self.unit[l] = x[r].mul_add(inverses[r], self.unit[l]);
         }
     }
-}
-
-/// Components of a row as f64, and zeros beyond them.
-#[inline(always)]
-fn row_of(chunk: &Chunk, row: u32, block: &Range<usize>) -> [f64; BLOCK] {
-    let values = &chunk.states[row as usize * chunk.dim..][block.clone()];
-    let mut wide = [0.0; BLOCK];
-    wide.iter_mut().zip(values).for_each(|(wide, &x)| *wide = f64::from(x));
-    wide
 }
 
 #[inline(always)]

@@ -34,7 +34,7 @@ impl Segments {
     }
 
     /// From (group, row), rows ascending.
-    fn of(pairs: impl Iterator<Item = (u32, u32)>) -> Segments {
+    pub(crate) fn of(pairs: impl Iterator<Item = (u32, u32)>) -> Segments {
         let mut keys: Vec<u64> = pairs.map(|(group, row)| u64::from(group) << 32 | u64::from(row)).collect();
         let counted = keys.iter().map(|&key| key as u32).collect();
         keys.sort_unstable();
@@ -95,16 +95,30 @@ pub struct BatchRows<'a> {
 impl<'a> BatchRows<'a> {
     /// `states` are `rows x dim`; `sequences` are cumulative lengths starting with 0 (empty if rows are no sequences).
     pub fn new(states: &'a [f32], dim: usize, segments: &'a Segments, sequences: &'a [u32]) -> Result<BatchRows<'a>> {
-        BatchRows::checked(states, dim, segments, sequences, Isa::detect())
+        BatchRows::measured(states, dim, segments, sequences, Isa::detect())
     }
 
     /// The same with a chosen one of [`Isa::available`]; the bits do not depend on it.
     pub fn with_isa(states: &'a [f32], dim: usize, segments: &'a Segments, sequences: &'a [u32], isa: Isa) -> Result<BatchRows<'a>> {
         assert!(Isa::available().contains(&isa), "{isa:?} is not available on this machine");
-        BatchRows::checked(states, dim, segments, sequences, isa)
+        BatchRows::measured(states, dim, segments, sequences, isa)
     }
 
-    fn checked(states: &'a [f32], dim: usize, segments: &'a Segments, sequences: &'a [u32], isa: Isa) -> Result<BatchRows<'a>> {
+    fn measured(states: &'a [f32], dim: usize, segments: &'a Segments, sequences: &'a [u32], isa: Isa) -> Result<BatchRows<'a>> {
+        let mut batch = BatchRows::unmeasured(states, dim, segments, sequences, isa)?;
+        let rows: Vec<u32> = (0..batch.norms.len() as u32).collect();
+        batch.measure(&rows);
+        Ok(batch)
+    }
+
+    /// Without norms yet.
+    pub(crate) fn unmeasured(
+        states: &'a [f32],
+        dim: usize,
+        segments: &'a Segments,
+        sequences: &'a [u32],
+        isa: Isa,
+    ) -> Result<BatchRows<'a>> {
         if dim == 0 || !states.len().is_multiple_of(dim) {
             return Err(Error::Rows(format!("{} numbers are no rows of {dim} components", states.len())));
         }
@@ -116,11 +130,19 @@ impl<'a> BatchRows<'a> {
         if !ascending || sequences.last().is_some_and(|end| *end as usize > rows) {
             return Err(Error::Rows(format!("sequence offsets must start with 0, ascend and end within the batch of {rows} rows")));
         }
-        let mut squares = vec![0.0; rows];
-        kernels::square_norms(isa, states, dim, &mut squares);
-        let norms: Vec<f64> = squares.iter().map(|square| square.sqrt()).collect();
-        let inverses = norms.iter().map(|&norm| if norm > 0.0 { 1.0 / norm } else { 0.0 }).collect();
-        Ok(BatchRows { states, dim, segments, sequences, squares, norms, inverses, isa })
+        let unknown = || vec![0.0; rows];
+        Ok(BatchRows { states, dim, segments, sequences, squares: unknown(), norms: unknown(), inverses: unknown(), isa })
+    }
+
+    /// Computes the norms of these rows.
+    pub(crate) fn measure(&mut self, rows: &[u32]) {
+        let mut squares = vec![0.0; rows.len()];
+        kernels::square_norms(self.isa, self.states, self.dim, rows, &mut squares);
+        for (&row, square) in rows.iter().zip(squares) {
+            let (row, norm) = (row as usize, square.sqrt());
+            (self.squares[row], self.norms[row]) = (square, norm);
+            self.inverses[row] = if norm > 0.0 { 1.0 / norm } else { 0.0 };
+        }
     }
 
     /// Number of components.
@@ -160,12 +182,12 @@ impl<'a> BatchRows<'a> {
 
     /// Cuts rows into pieces that fit the cache, with their shared numbers.
     pub(crate) fn chunks<'b>(&'b self, rows: &'b [u32]) -> impl Iterator<Item = Chunk<'b>> {
-        rows.chunks(CHUNK).map(|rows| self.chunk(rows))
+        rows.chunks(CHUNK).map(|rows| self.chunk(rows, &[]))
     }
 
-    /// These rows in one piece.
-    pub(crate) fn chunk<'b>(&'b self, rows: &'b [u32]) -> Chunk<'b> {
-        Chunk { states: self.states, dim: self.dim, inverses: &self.inverses, rows }
+    /// These rows in one piece; `ahead` are those that will be needed after them.
+    pub(crate) fn chunk<'b>(&'b self, rows: &'b [u32], ahead: &'b [u32]) -> Chunk<'b> {
+        Chunk { states: self.states, dim: self.dim, inverses: &self.inverses, rows, ahead }
     }
 
     /// The instruction set in use.
@@ -183,7 +205,7 @@ impl<'a> BatchRows<'a> {
 }
 
 /// Rows per merge: few enough to stay in the first-level cache, and to keep plain sums as good as exact.
-const CHUNK: usize = 64;
+pub(crate) const CHUNK: usize = 64;
 
 /// Some rows of a batch.
 #[derive(Clone, Copy)]
@@ -193,6 +215,8 @@ pub(crate) struct Chunk<'a> {
     /// 1 / ||x|| of every row of the batch, 0 for zero rows.
     pub inverses: &'a [f64],
     pub rows: &'a [u32],
+    /// Rows that are worth fetching meanwhile.
+    pub ahead: &'a [u32],
 }
 
 /// What a chunk contributes beside vectors.

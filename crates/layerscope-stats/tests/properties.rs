@@ -145,7 +145,8 @@ fn instruction_sets_give_the_same_bits() {
 
 #[test]
 fn shards_that_number_their_groups_differently_merge_by_name() {
-    let data = &all_kinds()[4];
+    let kinds = all_kinds();
+    let data = kinds.iter().find(|data| data.name == "massive").unwrap();
     let half = data.lengths.len() / 2;
     let rows: usize = data.lengths[..half].iter().sum();
     let mut first = data.empty_sketch();
@@ -247,7 +248,8 @@ fn rows_that_are_not_finite_do_not_panic_and_tables_hold_no_nan() {
 
 #[test]
 fn typical_leaves_massive_states_out_and_all_has_them() {
-    let data = &all_kinds()[4];
+    let kinds = all_kinds();
+    let data = kinds.iter().find(|data| data.name == "massive").unwrap();
     let value = |tables: &PointTables, selection, measure: &str| {
         tables.layers.iter().find(|row| row.selection == selection && row.measure == measure).and_then(|row| row.value)
     };
@@ -275,4 +277,24 @@ fn memory_is_as_announced() {
     let sketch = PointSketch::new(50, 16, None);
     let stored: usize = sketch.tensors().0.values().map(|tensor| tensor.values.len() * 8).sum();
     assert!(PointSketch::bytes(50, 16).abs_diff(stored) < 100);
+}
+
+#[test]
+fn rows_that_are_read_once_give_the_same_tables() {
+    for data in all_kinds() {
+        let segments = Segments::new(&data.ids);
+        let (mut twice, mut once) = (data.empty_sketch(), data.empty_sketch());
+        twice.update(&BatchRows::new(&data.states, data.dim, &segments, &[]).unwrap()).unwrap();
+        assert_eq!(once.update_once(&data.states, &segments).unwrap(), None);
+        assert_eq!(once.massive_states(), twice.massive_states());
+        assert_close(data.name, &tables(&once), &tables(&twice), 1e-12);
+
+        if segments.counted().is_empty() {
+            continue;
+        }
+        let mut broken = data.states.clone();
+        let row = segments.counted()[segments.counted().len() / 2];
+        broken[(row as usize + 1) * data.dim - 1] = f32::NAN;
+        assert_eq!(data.empty_sketch().update_once(&broken, &segments).unwrap(), Some(row));
+    }
 }

@@ -3,13 +3,13 @@
 use super::{Sketch, Tensors, mean_of_means};
 use crate::error::{Error, Result, must_match};
 use crate::kernels::{self, CorpusVectors, Weights};
-use crate::rows::BatchRows;
+use crate::rows::{BatchRows, Scalars};
 
 /// n, zero rows and mean norm; per component the mean, the sum of squared deviations, the mean square, and mean and mean square
 /// of the unit vectors.
 ///
 /// Kept apart from [`GroupMoments`](super::GroupMoments) on purpose: V = V_W + V_B can only fail if its sides come from
-/// different accumulators.
+/// different accumulators. Only the sums of a few rows may be shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CorpusMoments {
     n: u64,
@@ -86,18 +86,21 @@ impl CorpusMoments {
     /// Adds these rows of a checked batch.
     pub(super) fn update_rows(&mut self, batch: &BatchRows, rows: &[u32]) {
         for chunk in batch.chunks(rows) {
-            let new = batch.scalars(chunk.rows);
-            let weights = Weights::new((self.n, self.nonzero), new.n, new.nonzero);
-            let into = CorpusVectors {
-                mean: &mut self.mean,
-                m2: &mut self.m2,
-                square: &mut self.square,
-                unit: &mut self.unit,
-                unit_square: &mut self.unit_square,
-            };
-            kernels::absorb_corpus(batch.isa(), chunk, weights, into);
-            self.add_scalars(new.n, new.nonzero, new.norm);
+            self.absorb(&batch.scalars(chunk.rows), |weights, into| kernels::absorb_corpus(batch.isa(), chunk, weights, into));
         }
+    }
+
+    /// Adds a chunk of rows with these scalars; `vectors` does so with their components.
+    pub(super) fn absorb(&mut self, new: &Scalars, vectors: impl FnOnce(Weights, CorpusVectors)) {
+        let into = CorpusVectors {
+            mean: &mut self.mean,
+            m2: &mut self.m2,
+            square: &mut self.square,
+            unit: &mut self.unit,
+            unit_square: &mut self.unit_square,
+        };
+        vectors(Weights::new((self.n, self.nonzero), new.n, new.nonzero), into);
+        self.add_scalars(new.n, new.nonzero, new.norm);
     }
 
     fn add_scalars(&mut self, n: u64, nonzero: u64, norm: f64) {

@@ -3,7 +3,7 @@
 use super::{Sketch, Tensors, mean_of_means};
 use crate::error::{Error, Result, must_match};
 use crate::kernels::{self, GroupVectors, Weights};
-use crate::rows::{BatchRows, Segments};
+use crate::rows::{BatchRows, Scalars, Segments};
 
 /// Per group n, mean, sum ||x - mean||^2, mean ||x||^2, mean ||x||, non-zero rows and their mean unit vector; and per component
 /// the sum over groups of squared deviations.
@@ -109,30 +109,32 @@ impl GroupMoments {
 
     /// Adds these rows of a checked batch.
     pub(super) fn update_segments(&mut self, batch: &BatchRows, segments: &Segments) {
-        let later = segments.iter().skip(1).map(|(group, _)| group as usize);
-        let last = self.groups().saturating_sub(1);
-        for ((group, rows), next) in segments.iter().zip(later.chain([last])) {
-            self.absorb_rows(group as usize, batch, rows, next);
+        for (group, rows, next) in with_next(segments, self.groups()) {
+            self.absorb_rows(group, batch, rows, next);
         }
     }
 
     /// Adds rows to one group; `next` is the group that comes after it.
     pub(super) fn absorb_rows(&mut self, at: usize, batch: &BatchRows, rows: &[u32], next: usize) {
-        let vector = at * self.dim..(at + 1) * self.dim;
-        let next = [&self.mean, &self.unit].map(|vectors| vectors[next * self.dim..].as_ptr());
-        if self.n[at] == 0 {
-            // Memory that is read before it is written costs the system two page faults instead of one.
-            self.mean[vector.clone()].fill(0.0);
-            self.unit[vector.clone()].fill(0.0);
-        }
         for chunk in batch.chunks(rows) {
             let new = batch.scalars(chunk.rows);
-            let weights = Weights::new((self.n[at], self.nonzero[at]), new.n, new.nonzero);
-            let (mean, unit) = (&mut self.mean[vector.clone()], &mut self.unit[vector.clone()]);
-            let into = GroupVectors { mean, unit, within: &mut self.within, next };
-            kernels::absorb_group(batch.isa(), chunk, weights, into, &mut self.m2[at]);
-            self.add_scalars(at, new.n, new.nonzero, new.square, new.norm);
+            self.absorb(at, &new, next, |weights, into, m2| kernels::absorb_group(batch.isa(), chunk, weights, into, m2));
         }
+    }
+
+    /// Adds a chunk of rows with these scalars to one group; `vectors` does so with their components.
+    pub(super) fn absorb(&mut self, at: usize, new: &Scalars, next: usize, vectors: impl FnOnce(Weights, GroupVectors, &mut f64)) {
+        let vector = at * self.dim..(at + 1) * self.dim;
+        let next = [&self.mean, &self.unit].map(|vectors| vectors[next * self.dim..].as_ptr());
+        let (mean, unit) = (&mut self.mean[vector.clone()], &mut self.unit[vector]);
+        if self.n[at] == 0 {
+            // Memory that is read before it is written costs the system two page faults instead of one.
+            mean.fill(0.0);
+            unit.fill(0.0);
+        }
+        let weights = Weights::new((self.n[at], self.nonzero[at]), new.n, new.nonzero);
+        vectors(weights, GroupVectors { mean, unit, within: &mut self.within, next }, &mut self.m2[at]);
+        self.add_scalars(at, new.n, new.nonzero, new.square, new.norm);
     }
 
     /// Merges one group's moments into a group, M2_b excepted in `within`, which only knows sums over groups.
@@ -206,6 +208,12 @@ impl GroupMoments {
         self.absorb_within(&other.within);
         Ok(())
     }
+}
+
+/// Every group with its rows and the group that comes after it, the last of `groups` at the end.
+pub(super) fn with_next(segments: &Segments, groups: usize) -> impl Iterator<Item = (usize, &[u32], usize)> {
+    let later = segments.iter().skip(1).map(|(group, _)| group as usize).chain([groups.saturating_sub(1)]);
+    segments.iter().zip(later).map(|((group, rows), next)| (group as usize, rows, next))
 }
 
 impl Sketch for GroupMoments {

@@ -2,9 +2,16 @@
 
 use std::borrow::Cow;
 
+use layerscope_compute::cpu::Isa;
+
+use super::moments::with_next;
 use super::{CorpusMoments, Group, GroupMoments, SequenceSimilarity, Sketch, SparseGroupMoments, Tensors, nested};
 use crate::error::{Error, Result, must_match};
-use crate::rows::{BatchRows, Segments};
+use crate::kernels;
+use crate::rows::{BatchRows, CHUNK, Chunk, Segments};
+
+/// Rows of a group in a batch from which on their sums are shared with the corpus.
+const MANY: usize = 8;
 
 /// Group and corpus moments of the typical states and, apart from them, of the massive ones; and the similarity within sequences.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,9 +80,57 @@ impl PointSketch {
         Ok(())
     }
 
+    /// The same for many rows of few groups, which are no sequences and have no norms yet: every row is read from memory once. Gives the
+    /// first row that is not finite; the sketch is of no use then.
+    pub fn update_once(&mut self, states: &[f32], segments: &Segments) -> Result<Option<u32>> {
+        let mut batch = BatchRows::unmeasured(states, self.dim(), segments, &[], Isa::detect())?;
+        self.groups.check(&batch)?;
+        let groups = with_next(segments, self.groups.groups());
+        let chunks: Vec<_> = groups.flat_map(|(group, rows, next)| rows.chunks(CHUNK).map(move |rows| (group, rows, next))).collect();
+        let mut massive = Vec::new();
+        for (place, &(group, rows, next)) in chunks.iter().enumerate() {
+            batch.measure(rows);
+            if let Some(&row) = rows.iter().find(|&&row| !batch.norms()[row as usize].is_finite()) {
+                return Ok(Some(row));
+            }
+            let apart = |row: &&u32| batch.norms()[**row as usize] > self.threshold;
+            massive.extend(rows.iter().filter(apart).map(|&row| (group as u32, row)));
+            let typical: Vec<u32> = rows.iter().filter(|row| !apart(row)).copied().collect();
+            if !typical.is_empty() {
+                let ahead = chunks.get(place + 1).map_or(&[][..], |(_, rows, _)| rows);
+                self.absorb_both(&batch, batch.chunk(&typical, ahead), group, next);
+            }
+        }
+        massive.sort_unstable_by_key(|&(_, row)| row);
+        let massive = Segments::of(massive.into_iter());
+        self.massive_groups.update_segments(&batch, &massive);
+        self.massive_corpus.update_rows(&batch, massive.counted());
+        Ok(None)
+    }
+
+    fn absorb_both(&mut self, batch: &BatchRows, chunk: Chunk, group: usize, next: usize) {
+        let new = batch.scalars(chunk.rows);
+        let PointSketch { groups, corpus, .. } = self;
+        groups.absorb(group, &new, next, |own, group, m2| {
+            corpus.absorb(&new, |all, corpus| kernels::absorb_both(batch.isa(), chunk, [own, all], group, m2, corpus));
+        });
+    }
+
+    /// Chunks of many rows of a group enter it and the corpus at once; the others each by themselves, in chunks as large as can be.
     fn update_typical(&mut self, batch: &BatchRows, segments: &Segments) {
-        self.groups.update_segments(batch, segments);
-        self.corpus.update_rows(batch, segments.counted());
+        let mut scattered = Vec::new();
+        for (group, rows, next) in with_next(segments, self.groups.groups()) {
+            if rows.len() < MANY {
+                self.groups.absorb_rows(group, batch, rows, next);
+                scattered.extend_from_slice(rows);
+                continue;
+            }
+            for chunk in batch.chunks(rows) {
+                self.absorb_both(batch, chunk, group, next);
+            }
+        }
+        scattered.sort_unstable();
+        self.corpus.update_rows(batch, &scattered);
     }
 
     /// Merges a sketch whose group `g` is our `names[g]` (shards number their groups by themselves).

@@ -40,7 +40,7 @@ impl SequenceSimilarity {
                 continue;
             }
             let mut products = SumProducts::default();
-            kernels::sum_products(batch.isa(), batch.chunk(rows), &mut products);
+            kernels::sum_products(batch.isa(), batch.chunk(rows, &[]), &mut products);
             if products.square > 0.0 {
                 self.add(products.across / (nonzero as f64 * products.square.sqrt()), 1);
             }

@@ -147,6 +147,7 @@ pub fn all_kinds() -> Vec<Data> {
     vec![
         base(1),
         Data { name: "strips", ..Data::zipf(2, 1200, 48, 40) },
+        Data { name: "more than a block", ..Data::zipf(15, 900, 277, 20) },
         base(3).map("one dimension at 3000", |_, _, x| {
             x.iter_mut().for_each(|x| *x *= 0.03);
             x[4] = 3000.0 + random.normal() as f32 * 0.03;
