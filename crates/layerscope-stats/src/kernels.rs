@@ -144,9 +144,11 @@ fn prefetch<T>(address: *const T, at_once: bool) {
     {
         use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
         // SAFETY: a prefetch reads nothing that the program could see, whatever the address.
-        match at_once {
-            true => unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) },
-            false => unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) },
+        unsafe {
+            match at_once {
+                true => _mm_prefetch::<_MM_HINT_T0>(address.cast()),
+                false => _mm_prefetch::<_MM_HINT_T1>(address.cast()),
+            }
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
