@@ -86,7 +86,7 @@ export function preferred(measure: string): string[] {
 function pick(book: Book, measure: string, variant?: string | null, selection?: string | null): Curve {
   const curves = unique(book.runs.flatMap((run) => run.layers.of(measure)));
   const exact = curves.filter((curve) => variant === undefined || curve.variant === variant);
-  const wanted = exact.find((curve) => curve.selection === selection);
+  const wanted = exact.find((curve) => curve.selection === selection) ?? (variant ? exact[0] : undefined);
   return wanted ?? book.runs.map((run) => run.layers.plain(measure, preferred(measure))).find(Boolean) ?? { measure, variant: null, selection: "all" };
 }
 
