@@ -1,6 +1,6 @@
 // What stands behind a number: formula, source, variant, and the command that computes it again.
 
-import { h } from "./dom";
+import { h, prose } from "./dom";
 import type { Book, Run } from "./data/run";
 import { measureTitle, symbols, visible } from "./text";
 
@@ -31,11 +31,11 @@ const VARIANTS: Record<string, string> = {
 export function howMeasured(book: Book, runs: Run[], measures: string[], variant?: string | null, selection?: string): Node {
   const rows = measures.map((name) => {
     const measure = book.measures.get(name);
-    return [h("dt", {}, measureTitle(name), " ", h("code", {}, name)), h("dd", {}, measure ? `${symbols(measure.formula)}. n counts ${measure.counts}. ${measure.source}.` : "See `layerscope measures`.")];
+    return [h("dt", {}, measureTitle(name), " ", h("code", {}, name)), h("dd", {}, ...(measure ? [`${symbols(measure.formula)}. n counts ${measure.counts}. ${measure.source}.`] : prose("See `layerscope measures`.")))];
   });
   return h("div", {},
     h("dl", {}, ...rows.flat(),
-      ...(variant ? [h("dt", {}, "Variant ", h("code", {}, variant)), h("dd", {}, VARIANTS[variant] ?? "see `layerscope measures`")] : []),
+      ...(variant ? [h("dt", {}, "Variant ", h("code", {}, variant)), h("dd", {}, ...prose(VARIANTS[variant] ?? "see `layerscope measures`"))] : []),
       ...(selection ? [h("dt", {}, "Over"), h("dd", {}, selectionTitle(selection))] : [])),
     commands(runs));
 }

@@ -96,10 +96,15 @@ mod tests {
 
     #[test]
     fn what_is_not_drawn_names_its_run_among_several() {
-        let skip = |figure, model: Option<&str>, reason: &str| Skipped { figure, model: model.map(str::to_owned), reason: reason.to_owned() };
+        let skip =
+            |figure, model: Option<&str>, reason: &str| Skipped { figure, model: model.map(str::to_owned), reason: reason.to_owned() };
         let words = "grouped by token";
-        let skipped =
-            [skip("fig1", Some("b"), "no tokens"), skip("fig22", Some("a"), words), skip("fig22", Some("b"), words), skip("shape1", None, "no run")];
+        let skipped = [
+            skip("fig1", Some("b"), "no tokens"),
+            skip("fig22", Some("a"), words),
+            skip("fig22", Some("b"), words),
+            skip("shape1", None, "no run"),
+        ];
         let expected = ["not drawn: fig1 of b: no tokens", "not drawn: fig22 of a, b: grouped by token", "not drawn: shape1: no run"];
         assert_eq!(not_drawn(&skipped, true), expected);
         assert_eq!(not_drawn(&skipped[..2], false), ["not drawn: fig1: no tokens", "not drawn: fig22: grouped by token"]);
