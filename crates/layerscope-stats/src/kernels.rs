@@ -1,7 +1,9 @@
-//! The inner loops: strips of sixteen components over the rows of a chunk, sums in f64.
+//! The inner loops: blocks of components over the rows of a chunk, sums in f64.
 //!
-//! Every loop is compiled for each instruction set. There is no fused multiply-add, and sums across components go in sixteen
+//! Every loop is compiled for each instruction set. Multiply-adds are fused on all of them, and sums across components go in sixteen
 //! fixed lanes, so all of them give the same bits.
+
+use std::ops::Range;
 
 use layerscope_compute::for_each_isa;
 
@@ -9,6 +11,49 @@ use crate::rows::Chunk;
 
 /// Components per strip: one cache line of f32, and few enough f64 sums to live in registers.
 pub(crate) const LANES: usize = 16;
+
+/// Components whose sums are taken together: they stay in the first-level cache while the rows pass by.
+const BLOCK: usize = 128;
+
+fn blocks(dim: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..dim).step_by(BLOCK).map(move |start| start..dim.min(start + BLOCK))
+}
+
+/// Sums over the rows of a chunk, of the components of a block.
+trait Sums {
+    /// Adds component `l` of some rows, with 1 / ||x|| of each.
+    fn add<const R: usize>(&mut self, l: usize, x: [f64; R], inverses: [f64; R]);
+}
+
+/// Adds all rows, four at a time: sums are read and written once for all of them.
+#[inline(always)]
+fn add_rows<S: Sums>(chunk: &Chunk, block: &Range<usize>, sums: &mut S) {
+    let (fours, rest) = chunk.rows.as_chunks::<4>();
+    for rows in fours {
+        add_some(chunk, block, *rows, sums);
+    }
+    for &row in rest {
+        add_some(chunk, block, [row], sums);
+    }
+}
+
+#[inline(always)]
+fn add_some<const R: usize, S: Sums>(chunk: &Chunk, block: &Range<usize>, rows: [u32; R], sums: &mut S) {
+    let width = block.len().min(BLOCK);
+    let mut states = [&chunk.states[..width]; R];
+    let mut inverses = [0.0; R];
+    for r in 0..R {
+        states[r] = &chunk.states[rows[r] as usize * chunk.dim + block.start..][..width];
+        inverses[r] = chunk.inverses[rows[r] as usize];
+    }
+    for l in 0..width {
+        let mut x = [0.0; R];
+        for r in 0..R {
+            x[r] = f64::from(states[r][l]);
+        }
+        sums.add(l, x, inverses);
+    }
+}
 
 for_each_isa! {
     /// ||x||^2 of every row.
@@ -21,13 +66,11 @@ fn square_norms_body(states: &[f32], dim: usize, squares: &mut [f64]) {
         let (strips, rest) = row.as_chunks::<LANES>();
         let mut lanes = [0.0; LANES];
         for strip in strips {
-            for l in 0..LANES {
-                let x = f64::from(strip[l]);
-                lanes[l] += x * x;
-            }
+            let x = strip.map(f64::from);
+            lanes = fused(x, x, lanes);
         }
         for (lane, &x) in lanes.iter_mut().zip(rest) {
-            *lane += f64::from(x) * f64::from(x);
+            *lane = f64::from(x).mul_add(f64::from(x), *lane);
         }
         *square = fold(lanes);
     }
@@ -84,33 +127,33 @@ impl Weights {
 for_each_isa! {
     /// Merges a chunk's own moments into a group's; `m2` grows by its part of sum ||x - mean||^2.
     ///
-    /// Corrected two-pass moments of the chunk, then Chan, Golub & LeVeque's update:
+    /// Moments of the chunk about its first row, then Chan, Golub & LeVeque's update:
     /// M2 = M2_a + M2_b + delta^2 n_a n_b / (n_a + n_b).
     pub(crate) fn absorb_group = absorb_group_body; (chunk: Chunk, weights: Weights, into: GroupVectors, m2: &mut f64)
 }
 
 #[inline(always)]
 fn absorb_group_body(chunk: Chunk, weights: Weights, into: GroupVectors, m2: &mut f64) {
-    let mut into = into;
-    let (mut lanes, mut tail) = ([0.0; LANES], 0.0);
-    let whole = chunk.dim - chunk.dim % LANES;
-    if let [row] = *chunk.rows {
-        for start in (0..whole).step_by(LANES) {
-            into.prefetch(start);
-            add(&mut lanes, absorb_row(&chunk, row, start, weights, &mut into));
-        }
-        for start in whole..chunk.dim {
-            let [grown] = absorb_row(&chunk, row, start, weights, &mut into);
-            tail += grown;
-        }
-    } else {
-        for start in (0..whole).step_by(LANES) {
-            into.prefetch(start);
-            add(&mut lanes, absorb_rows(&chunk, start, weights, &mut into));
-        }
-        for start in whole..chunk.dim {
-            let [grown] = absorb_rows(&chunk, start, weights, &mut into);
-            tail += grown;
+    let (mut into, mut lanes, mut tail) = (into, [0.0; LANES], 0.0);
+    for block in blocks(chunk.dim) {
+        let whole = block.end - block.len() % LANES;
+        if let [row] = *chunk.rows {
+            for start in (block.start..whole).step_by(LANES) {
+                into.prefetch(start);
+                lanes = plus(lanes, absorb_row::<LANES>(&chunk, row, start, weights, &mut into));
+            }
+            for start in whole..block.end {
+                tail += absorb_row::<1>(&chunk, row, start, weights, &mut into)[0];
+            }
+        } else {
+            let sums = GroupSums::of(&chunk, &block);
+            for start in (block.start..whole).step_by(LANES) {
+                into.prefetch(start);
+                lanes = plus(lanes, sums.absorb::<LANES>(start - block.start, start, weights, &mut into));
+            }
+            for start in whole..block.end {
+                tail += sums.absorb::<1>(start - block.start, start, weights, &mut into)[0];
+            }
         }
     }
     *m2 += fold(lanes) + tail;
@@ -119,17 +162,14 @@ fn absorb_group_body(chunk: Chunk, weights: Weights, into: GroupVectors, m2: &mu
 /// The common case of a group with one row in the batch: its mean is the row and its deviation 0. Returns what M2 grows by.
 #[inline(always)]
 fn absorb_row<const W: usize>(chunk: &Chunk, row: u32, start: usize, weights: Weights, into: &mut GroupVectors) -> [f64; W] {
-    let x = strip::<W>(chunk, row, start);
+    let values = &chunk.states[row as usize * chunk.dim + start..][..W];
     let inverse = chunk.inverses[row as usize];
-    merge_strip(start, weights, into, x, [0.0; W], x.map(|x| x * inverse))
-}
-
-/// Returns what M2 grows by.
-#[inline(always)]
-fn absorb_rows<const W: usize>(chunk: &Chunk, start: usize, weights: Weights, into: &mut GroupVectors) -> [f64; W] {
-    let (mean, m2) = two_pass::<W>(chunk, start, weights.n);
-    let units = sum::<W>(chunk, start, |x, inverse, _| x * inverse);
-    merge_strip(start, weights, into, mean, m2, units.map(|unit| unit / weights.units))
+    let (mut x, mut unit) = ([0.0; W], [0.0; W]);
+    for l in 0..W {
+        x[l] = f64::from(values[l]);
+        unit[l] = x[l] * inverse;
+    }
+    merge_strip(start, weights, into, x, [0.0; W], unit)
 }
 
 /// Chan's update of one strip with the chunk's own mean, M2 and mean unit vector.
@@ -142,7 +182,7 @@ fn merge_strip<const W: usize>(
     own_m2: [f64; W],
     own_unit: [f64; W],
 ) -> [f64; W] {
-    let (mean, unit, within) = (window::<W>(into.mean, start), window::<W>(into.unit, start), window::<W>(into.within, start));
+    let (mean, unit, within) = (&mut into.mean[start..][..W], &mut into.unit[start..][..W], &mut into.within[start..][..W]);
     let mut grown = [0.0; W];
     for l in 0..W {
         let delta = own_mean[l] - mean[l];
@@ -152,6 +192,49 @@ fn merge_strip<const W: usize>(
         unit[l] += (own_unit[l] - unit[l]) * weights.unit_share;
     }
     grown
+}
+
+/// Sums of the deviations of a chunk's rows from its first one, of their squares and of unit vectors.
+struct GroupSums {
+    origin: [f64; BLOCK],
+    deviation: [f64; BLOCK],
+    square: [f64; BLOCK],
+    unit: [f64; BLOCK],
+}
+
+impl GroupSums {
+    #[inline(always)]
+    fn of(chunk: &Chunk, block: &Range<usize>) -> GroupSums {
+        let zero = [0.0; BLOCK];
+        let mut sums = GroupSums { origin: row_of(chunk, chunk.rows[0], block), deviation: zero, square: zero, unit: zero };
+        add_rows(chunk, block, &mut sums);
+        sums
+    }
+
+    /// Merges a strip, which begins at `at` here and at `start` there. Returns what M2 grows by.
+    #[inline(always)]
+    fn absorb<const W: usize>(&self, at: usize, start: usize, weights: Weights, into: &mut GroupVectors) -> [f64; W] {
+        let (origin, deviation, square, sum) =
+            (&self.origin[at..][..W], &self.deviation[at..][..W], &self.square[at..][..W], &self.unit[at..][..W]);
+        let (mut mean, mut m2, mut unit) = ([0.0; W], [0.0; W], [0.0; W]);
+        for l in 0..W {
+            (mean[l], m2[l]) = moments(origin[l], deviation[l], square[l], weights.n);
+            unit[l] = sum[l] / weights.units;
+        }
+        merge_strip(start, weights, into, mean, m2, unit)
+    }
+}
+
+impl Sums for GroupSums {
+    #[inline(always)]
+    fn add<const R: usize>(&mut self, l: usize, x: [f64; R], inverses: [f64; R]) {
+        for r in 0..R {
+            let deviation = x[r] - self.origin[l];
+            self.deviation[l] += deviation;
+            self.square[l] = deviation.mul_add(deviation, self.square[l]);
+            self.unit[l] = x[r].mul_add(inverses[r], self.unit[l]);
+        }
+    }
 }
 
 /// Moments of all rows as vectors.
@@ -170,35 +253,61 @@ for_each_isa! {
 
 #[inline(always)]
 fn absorb_corpus_body(chunk: Chunk, weights: Weights, into: CorpusVectors) {
-    let mut into = into;
-    let whole = chunk.dim - chunk.dim % LANES;
-    for start in (0..whole).step_by(LANES) {
-        absorb_components::<LANES>(&chunk, start, weights, &mut into);
-    }
-    for start in whole..chunk.dim {
-        absorb_components::<1>(&chunk, start, weights, &mut into);
+    for block in blocks(chunk.dim) {
+        let (zero, origin) = ([0.0; BLOCK], row_of(&chunk, chunk.rows[0], &block));
+        let mut own = CorpusSums { origin, deviation: zero, deviation_square: zero, square: zero, unit: zero, unit_square: zero };
+        add_rows(&chunk, &block, &mut own);
+        let width = block.len().min(BLOCK);
+        let mean = &mut into.mean[block.clone()][..width];
+        let m2 = &mut into.m2[block.clone()][..width];
+        let square = &mut into.square[block.clone()][..width];
+        let unit = &mut into.unit[block.clone()][..width];
+        let unit_square = &mut into.unit_square[block][..width];
+        for l in 0..width {
+            let (own_mean, own_m2) = moments(own.origin[l], own.deviation[l], own.deviation_square[l], weights.n);
+            let delta = own_mean - mean[l];
+            m2[l] += own_m2 + delta * delta * weights.cross;
+            mean[l] += delta * weights.share;
+            square[l] += (own.square[l] / weights.n - square[l]) * weights.share;
+            unit[l] += (own.unit[l] / weights.units - unit[l]) * weights.unit_share;
+            unit_square[l] += (own.unit_square[l] / weights.units - unit_square[l]) * weights.unit_share;
+        }
     }
 }
 
-#[inline(always)]
-fn absorb_components<const W: usize>(chunk: &Chunk, start: usize, weights: Weights, into: &mut CorpusVectors) {
-    let (center, own) = two_pass::<W>(chunk, start, weights.n);
-    let squares = sum::<W>(chunk, start, |x, _, _| x * x);
-    let units = sum::<W>(chunk, start, |x, inverse, _| x * inverse);
-    let unit_squares = sum::<W>(chunk, start, |x, inverse, _| (x * inverse) * (x * inverse));
-    let mean = window::<W>(into.mean, start);
-    let m2 = window::<W>(into.m2, start);
-    let square = window::<W>(into.square, start);
-    let unit = window::<W>(into.unit, start);
-    let unit_square = window::<W>(into.unit_square, start);
-    for l in 0..W {
-        let delta = center[l] - mean[l];
-        m2[l] += own[l] + delta * delta * weights.cross;
-        mean[l] += delta * weights.share;
-        square[l] += (squares[l] / weights.n - square[l]) * weights.share;
-        unit[l] += (units[l] / weights.units - unit[l]) * weights.unit_share;
-        unit_square[l] += (unit_squares[l] / weights.units - unit_square[l]) * weights.unit_share;
+/// Sums of the deviations of a chunk's rows from its first one, of their squares, of squares, unit vectors and their squares.
+struct CorpusSums {
+    origin: [f64; BLOCK],
+    deviation: [f64; BLOCK],
+    deviation_square: [f64; BLOCK],
+    square: [f64; BLOCK],
+    unit: [f64; BLOCK],
+    unit_square: [f64; BLOCK],
+}
+
+impl Sums for CorpusSums {
+    #[inline(always)]
+    fn add<const R: usize>(&mut self, l: usize, x: [f64; R], inverses: [f64; R]) {
+        for r in 0..R {
+            let deviation = x[r] - self.origin[l];
+            self.deviation[l] += deviation;
+            self.deviation_square[l] = deviation.mul_add(deviation, self.deviation_square[l]);
+            self.square[l] = x[r].mul_add(x[r], self.square[l]);
+            let unit = x[r] * inverses[r];
+            self.unit[l] += unit;
+            self.unit_square[l] = unit.mul_add(unit, self.unit_square[l]);
+        }
     }
+}
+
+/// Mean of `n` rows and the sum of squared deviations from it, from the sum of deviations from `origin` and of their squares.
+///
+/// The origin is one of the rows, so M2 >= |mean - origin|^2 n / (n - 1): the difference of the two terms is at least 1 / n of the
+/// larger one, and n is at most the rows of a chunk.
+#[inline(always)]
+fn moments(origin: f64, deviation: f64, square: f64, n: f64) -> (f64, f64) {
+    let moved = deviation / n;
+    (origin + moved, (square - deviation * moved).max(0.0))
 }
 
 /// Inner products of the sum s of states and the sum u of unit vectors of a chunk.
@@ -218,76 +327,57 @@ for_each_isa! {
 #[inline(always)]
 fn sum_products_body(chunk: Chunk, products: &mut SumProducts) {
     let (mut across, mut square) = ([0.0; LANES], [0.0; LANES]);
-    let mut tail = SumProducts::default();
-    let whole = chunk.dim - chunk.dim % LANES;
-    for start in (0..whole).step_by(LANES) {
-        let states = sum::<LANES>(&chunk, start, |x, _, _| x);
-        let units = sum::<LANES>(&chunk, start, |x, inverse, _| x * inverse);
-        for l in 0..LANES {
-            across[l] += states[l] * units[l];
-            square[l] += states[l] * states[l];
+    for block in blocks(chunk.dim) {
+        let mut sums = StateSums { state: [0.0; BLOCK], unit: [0.0; BLOCK] };
+        add_rows(&chunk, &block, &mut sums);
+        for (state, unit) in sums.state.as_chunks::<LANES>().0.iter().zip(sums.unit.as_chunks::<LANES>().0) {
+            across = fused(*state, *unit, across);
+            square = fused(*state, *state, square);
         }
     }
-    for start in whole..chunk.dim {
-        let [state] = sum::<1>(&chunk, start, |x, _, _| x);
-        let [unit] = sum::<1>(&chunk, start, |x, inverse, _| x * inverse);
-        tail.across += state * unit;
-        tail.square += state * state;
-    }
-    *products = SumProducts { across: fold(across) + tail.across, square: fold(square) + tail.square };
+    *products = SumProducts { across: fold(across), square: fold(square) };
 }
 
-/// Sum over the rows of `term(x, 1 / ||x||, lane)`. One sum a loop: the compiler pairs up two sums of a loop, badly.
-#[inline(always)]
-fn sum<const W: usize>(chunk: &Chunk, start: usize, term: impl Fn(f64, f64, usize) -> f64) -> [f64; W] {
-    let mut sum = [0.0; W];
-    for &row in chunk.rows {
-        let x = strip::<W>(chunk, row, start);
-        let inverse = chunk.inverses[row as usize];
-        for l in 0..W {
-            sum[l] += term(x[l], inverse, l);
+/// Sums of the rows of a chunk and of their unit vectors.
+struct StateSums {
+    state: [f64; BLOCK],
+    unit: [f64; BLOCK],
+}
+
+impl Sums for StateSums {
+    #[inline(always)]
+    fn add<const R: usize>(&mut self, l: usize, x: [f64; R], inverses: [f64; R]) {
+        for r in 0..R {
+            self.state[l] += x[r];
+            self.unit[l] = x[r].mul_add(inverses[r], self.unit[l]);
         }
     }
-    sum
 }
 
-/// Mean and sum of squared deviations, each corrected by the rounding that the first pass left behind.
+/// Components of a row as f64, and zeros beyond them.
 #[inline(always)]
-fn two_pass<const W: usize>(chunk: &Chunk, start: usize, n: f64) -> ([f64; W], [f64; W]) {
-    let mut mean = sum::<W>(chunk, start, |x, _, _| x).map(|sum| sum / n);
-    let left = sum::<W>(chunk, start, |x, _, l| x - mean[l]);
-    let mut m2 = sum::<W>(chunk, start, |x, _, l| (x - mean[l]) * (x - mean[l]));
-    for l in 0..W {
-        let correction = left[l] / n;
-        let corrected = m2[l] - left[l] * correction;
-        m2[l] = if corrected > 0.0 { corrected } else { 0.0 };
-        mean[l] += correction;
-    }
-    (mean, m2)
-}
-
-/// `W` components of a row as f64.
-#[inline(always)]
-fn strip<const W: usize>(chunk: &Chunk, row: u32, start: usize) -> [f64; W] {
-    let at = row as usize * chunk.dim + start;
-    let values = &chunk.states[at..at + W];
-    let mut wide = [0.0; W];
-    for l in 0..W {
-        wide[l] = f64::from(values[l]);
-    }
+fn row_of(chunk: &Chunk, row: u32, block: &Range<usize>) -> [f64; BLOCK] {
+    let values = &chunk.states[row as usize * chunk.dim..][block.clone()];
+    let mut wide = [0.0; BLOCK];
+    wide.iter_mut().zip(values).for_each(|(wide, &x)| *wide = f64::from(x));
     wide
 }
 
 #[inline(always)]
-fn window<const W: usize>(values: &mut [f64], start: usize) -> &mut [f64] {
-    &mut values[start..start + W]
+fn plus<const W: usize>(mut x: [f64; W], y: [f64; W]) -> [f64; W] {
+    for l in 0..W {
+        x[l] += y[l];
+    }
+    x
 }
 
+/// `x y + sum`, rounded once.
 #[inline(always)]
-fn add<const W: usize>(sum: &mut [f64; W], values: [f64; W]) {
+pub(crate) fn fused<const W: usize>(x: [f64; W], y: [f64; W], mut sum: [f64; W]) -> [f64; W] {
     for l in 0..W {
-        sum[l] += values[l];
+        sum[l] = x[l].mul_add(y[l], sum[l]);
     }
+    sum
 }
 
 /// Halves the lanes until one is left.

@@ -3,7 +3,7 @@
 use layerscope_compute::cpu::Isa;
 use layerscope_compute::for_each_isa;
 
-use crate::kernels::{LANES, fold};
+use crate::kernels::{LANES, fold, fused};
 
 /// ||a - b||^2.
 pub(crate) fn square_distance(isa: Isa, a: &[f64], b: &[f64]) -> f64 {
@@ -129,14 +129,6 @@ fn four_products(a: &[f64], others: [&[f64]; 4]) -> [f64; 4] {
         }
         fold(lanes[k])
     })
-}
-
-#[inline(always)]
-fn fused(x: [f64; LANES], y: [f64; LANES], mut sum: [f64; LANES]) -> [f64; LANES] {
-    for l in 0..LANES {
-        sum[l] = x[l].mul_add(y[l], sum[l]);
-    }
-    sum
 }
 
 #[cfg(test)]

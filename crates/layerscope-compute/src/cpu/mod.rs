@@ -1,6 +1,7 @@
 //! The CPU backend: one thread per batch, single-threaded products over weights packed once, fused row operations.
 
 mod attention;
+mod bytes;
 mod floats;
 mod gemm;
 mod isa;
@@ -10,6 +11,7 @@ mod math;
 mod panels;
 mod rows;
 
+pub use bytes::ByteRows;
 pub use floats::Floats;
 pub use gemm::{Epilogue, Part, Rows, multiply};
 pub use isa::Isa;

@@ -1,10 +1,12 @@
 //! Exact distances to nearest neighbours.
 //!
-//! Products in f32 tell of nearly all pairs that they are too far apart; those within the rounding bound are measured directly in f64.
+//! Rounded products tell of nearly all pairs that they are too far apart; those within the rounding bound are measured directly in f64.
+//! Products of bytes come first where the machine is fast at them, until they let too many pairs pass; then those in f32 follow.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 
-use layerscope_compute::cpu::{Epilogue, Floats, Isa, Panels, Part, Rows, multiply};
+use layerscope_compute::cpu::{ByteRows, Epilogue, Floats, Isa, Panels, Part, Rows, multiply};
 use layerscope_compute::for_each_isa;
 
 use super::parallel::{in_order, in_order_with};
@@ -15,6 +17,9 @@ const BLOCK: usize = 1056;
 
 /// Columns looked at together.
 const STRIP: usize = 32;
+
+/// Products of bytes are worth while as long as they let fewer than one pair in so many pass.
+const ONE_IN: usize = 16;
 
 /// Different rows, the first of equal ones in the order given.
 pub(super) fn without_duplicates(states: &[f32], dim: usize) -> Vec<u32> {
@@ -32,13 +37,23 @@ pub(super) fn nearest(states: &[f32], dim: usize, rows: &[u32], k: usize, thread
     let blocks = blocks_of(states, dim, rows, k, threads);
     let pairs: Vec<(usize, usize)> = (0..blocks.len()).flat_map(|j| (0..=j).map(move |i| (i, j))).collect();
     let isa = Isa::detect();
+    let coarse = AtomicBool::new(blocks.iter().all(|block| block.bytes.is_some()));
     let memory = || (vec![0.0f32; BLOCK * BLOCK], Floats::default());
     in_order_with(threads, pairs.len(), memory, |(products, packed), at| {
         let (i, j) = pairs[at];
         let (left, right) = (&blocks[i], &blocks[j]);
-        let a = Rows { data: &left.states, stride: dim, count: left.lows.len() };
-        multiply(isa, a, &right.panels, &Part::all(&right.panels), products, BLOCK, Epilogue::default(), packed);
-        compare(isa, products, left, (i != j).then_some(right));
+        let bytes = left.bytes.as_ref().zip(right.bytes.as_ref()).filter(|_| coarse.load(Ordering::Relaxed));
+        if let Some((left, right)) = bytes {
+            left.multiply(right, products, BLOCK);
+        } else {
+            let a = Rows { data: &left.states, stride: dim, count: left.lows.len() };
+            let b = right.panels.get_or_init(|| Panels::from_rows(&right.states, right.lows.len(), dim));
+            multiply(isa, a, b, &Part::all(b), products, BLOCK, Epilogue::default(), packed);
+        }
+        let passed = compare(isa, products, bytes.is_some(), left, (i != j).then_some(right));
+        if bytes.is_some() && passed > left.lows.len() * right.lows.len() / ONE_IN {
+            coarse.store(false, Ordering::Relaxed);
+        }
     });
     let found = in_order(threads, blocks.len(), |at| blocks[at].distances(isa, states, dim, rows, k, at * BLOCK));
     found.concat()
@@ -47,18 +62,17 @@ pub(super) fn nearest(states: &[f32], dim: usize, rows: &[u32], k: usize, thread
 /// Rows that are compared together, and the nearest found of each so far.
 struct Block {
     states: Vec<f32>,
-    panels: Panels,
-    /// ||a||^2 less and plus what rounding can do to a squared distance.
+    dim: usize,
+    /// Made when the first product in f32 needs them.
+    panels: OnceLock<Panels>,
+    bytes: Option<ByteRows>,
+    squares: Vec<f64>,
+    /// ||a||^2 less and plus what the rounding of f32 products can do to a squared distance, and less what that of bytes can do.
     lows: Vec<f32>,
     highs: Vec<f32>,
+    coarse_lows: Vec<f32>,
     first: u32,
-    nearest: Mutex<Nearest>,
-}
-
-struct Nearest {
-    candidates: Vec<Candidates>,
-    /// The upper bound of each less its low: what a product is compared with.
-    limits: Vec<f32>,
+    nearest: Mutex<Vec<Candidates>>,
 }
 
 /// What may be among the nearest of a row.
@@ -87,56 +101,79 @@ fn blocks_of(states: &[f32], dim: usize, rows: &[u32], k: usize, threads: usize)
     let scale = if largest > 0.0 { 1.0 / largest } else { 1.0 };
     // |fl(a.b) - a.b| <= d u |a||b| <= d u (|a|^2 + |b|^2) / 2 with u = 2^-24; the rest is for rounding states, squares and bounds.
     let rounding = (dim as f64 + 32.0) * 2f64.powi(-24);
-    in_order(threads, parts.len(), |place| {
+    let with_bytes = ByteRows::available(dim) && parts.len() > 1;
+    let mut blocks = in_order(threads, parts.len(), |place| {
         let rows = parts[place];
         let mut states = Vec::with_capacity(rows.len() * dim);
         for &row in rows {
             states.extend(state(row).iter().zip(&mean).map(|(&x, mean)| ((f64::from(x) - mean) * scale) as f32));
         }
         let squares: Vec<f64> = states.chunks_exact(dim).map(|a| a.iter().map(|&x| f64::from(x).powi(2)).sum()).collect();
-        let weight = |sign: f64| squares.iter().map(|square| (square * (1.0 + sign * rounding) + sign * 1e-37) as f32).collect();
         let candidates = rows.iter().map(|_| Candidates { k, bounds: Vec::with_capacity(k + 1), near: Vec::new(), prune_at: 8 * k + 64 });
         Block {
-            panels: Panels::from_rows(&states, rows.len(), dim),
-            lows: weight(-1.0),
-            highs: weight(1.0),
+            panels: OnceLock::new(),
+            bytes: with_bytes.then(|| ByteRows::new(&states, dim)),
+            lows: weights(&squares, -rounding),
+            highs: weights(&squares, rounding),
+            coarse_lows: Vec::new(),
             first: (place * BLOCK) as u32,
-            nearest: Mutex::new(Nearest { candidates: candidates.collect(), limits: vec![f32::INFINITY; rows.len()] }),
+            nearest: Mutex::new(candidates.collect()),
+            squares,
             states,
+            dim,
         }
-    })
+    });
+    // With rows off by at most r |a|, products are off by at most (2 r + r^2) |a||b|.
+    let lost = blocks.iter().filter_map(|block| block.bytes.as_ref()).fold(0.0, |most: f64, bytes| most.max(bytes.error()));
+    let coarse_rounding = lost * (2.0 + lost) + 64.0 * 2f64.powi(-24);
+    blocks.iter_mut().for_each(|block| block.coarse_lows = weights(&block.squares, -coarse_rounding));
+    blocks
 }
 
-/// Looks for near pairs among the products of two blocks, or of a block with itself.
-fn compare(isa: Isa, products: &[f32], left: &Block, right: Option<&Block>) {
+/// ||a||^2 (1 + rounding), and a little beyond for what underflows.
+fn weights(squares: &[f64], rounding: f64) -> Vec<f32> {
+    squares.iter().map(|square| (square * (1.0 + rounding) + rounding.signum() * 1e-37) as f32).collect()
+}
+
+/// Looks for near pairs among the products of two blocks, or of a block with itself, and counts them. Those that coarse products let
+/// pass are measured.
+fn compare(isa: Isa, products: &[f32], coarse: bool, left: &Block, right: Option<&Block>) -> usize {
     let mut ours = left.nearest.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut theirs = right.map(|right| right.nearest.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
     let columns = right.unwrap_or(left);
-    let never = vec![f32::NEG_INFINITY; columns.lows.len()];
-    let mut strips = Vec::new();
-    for i in 0..left.lows.len() {
-        let row = &products[i * BLOCK..][..columns.lows.len()];
-        let limits = theirs.as_ref().map_or(never.as_slice(), |theirs| &theirs.limits);
+    let (lows, column_lows) = if coarse { (&left.coarse_lows, &columns.coarse_lows) } else { (&left.lows, &columns.lows) };
+    // The upper bound of each column less its low: what a product is compared with.
+    let mut limits: Vec<f32> = match &theirs {
+        Some(theirs) => theirs.iter().zip(column_lows).map(|(candidates, low)| candidates.bound() - low).collect(),
+        None => vec![f32::NEG_INFINITY; column_lows.len()],
+    };
+    let (mut strips, mut near) = (Vec::new(), 0);
+    for i in 0..lows.len() {
+        let row = &products[i * BLOCK..][..column_lows.len()];
+        let mut limit = ours[i].bound() - lows[i];
         strips.clear();
-        near_strips(isa, row, &columns.lows, limits, ours.limits[i], left.lows[i], &mut strips);
+        near_strips(isa, row, column_lows, &limits, limit, lows[i], &mut strips);
         for &strip in &strips {
             for j in strip as usize..(strip as usize + STRIP).min(row.len()) {
-                if right.is_none() && i == j {
+                let near_left = column_lows[j] - 2.0 * row[j] <= limit;
+                let near_right = lows[i] - 2.0 * row[j] <= limits[j];
+                if !(near_left || near_right) || right.is_none() && i == j {
                     continue;
                 }
-                let low = left.lows[i] + columns.lows[j] - 2.0 * row[j];
-                let high = left.highs[i] + columns.highs[j] - 2.0 * row[j];
-                if columns.lows[j] - 2.0 * row[j] <= ours.limits[i] {
-                    ours.limits[i] = ours.candidates[i].add(low, high, columns.first + j as u32) - left.lows[i];
+                near += 1;
+                let product = if coarse { left.product(isa, i, columns, j) } else { row[j] };
+                let low = left.lows[i] + columns.lows[j] - 2.0 * product;
+                let high = left.highs[i] + columns.highs[j] - 2.0 * product;
+                if near_left {
+                    limit = ours[i].add(low, high, columns.first + j as u32) - lows[i];
                 }
-                if let Some(theirs) = theirs.as_mut()
-                    && left.lows[i] - 2.0 * row[j] <= theirs.limits[j]
-                {
-                    theirs.limits[j] = theirs.candidates[j].add(low, high, left.first + i as u32) - columns.lows[j];
+                if let Some(theirs) = theirs.as_mut().filter(|_| near_right) {
+                    limits[j] = theirs[j].add(low, high, left.first + i as u32) - column_lows[j];
                 }
             }
         }
     }
+    near
 }
 
 for_each_isa! {
@@ -189,12 +226,18 @@ impl Candidates {
 }
 
 impl Block {
+    /// Product of a row with one of another block.
+    fn product(&self, isa: Isa, row: usize, other: &Block, other_row: usize) -> f32 {
+        let (a, b) = (&self.states[row * self.dim..][..self.dim], &other.states[other_row * self.dim..][..self.dim]);
+        ((self.squares[row] + other.squares[other_row] - square_distance_f32(isa, a, b)) / 2.0) as f32
+    }
+
     /// Distances of its rows, the first of which is `rows[first]`, to their k nearest.
     fn distances(&self, isa: Isa, states: &[f32], dim: usize, rows: &[u32], k: usize, first: usize) -> Vec<f64> {
         let state = |row: u32| &states[row as usize * dim..][..dim];
         let mut nearest = self.nearest.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut distances = Vec::with_capacity(k * nearest.candidates.len());
-        for (place, candidates) in nearest.candidates.iter_mut().enumerate() {
+        let mut distances = Vec::with_capacity(k * nearest.len());
+        for (place, candidates) in nearest.iter_mut().enumerate() {
             candidates.prune();
             let own = state(rows[first + place]);
             let distance = |&(_, other): &(f32, u32)| square_distance_f32(isa, own, state(rows[other as usize]));

@@ -8,7 +8,7 @@ use crate::rows::{BatchRows, Segments};
 /// Per group n, mean, sum ||x - mean||^2, mean ||x||^2, mean ||x||, non-zero rows and their mean unit vector; and per component
 /// the sum over groups of squared deviations.
 ///
-/// 16 d + 40 bytes a group. Batches enter by their own corrected two-pass moments and merge by Chan's formula, so V is never
+/// 16 d + 40 bytes a group. Batches enter by moments about one of their own rows and merge by Chan's formula, so V is never
 /// a difference of two large numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupMoments {
