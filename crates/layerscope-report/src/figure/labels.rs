@@ -2,7 +2,7 @@
 //!
 //! Deterministic: the most crowded points first, each label at the best free place on rings around its point, a few times over. A place is
 //! free if it lies inside the panel and meets no other label and no labelled point, nor (while there is room) a line from another label to
-//! its point. Two labels whose lines cross change places. One that finds no place is left out.
+//! its point. One that finds no place is left out.
 
 use super::scene::Area;
 
@@ -59,34 +59,8 @@ pub(crate) fn place(wishes: &[Wish], bounds: Area, obstacles: &[Area]) -> Vec<Op
             // Where it is very crowded, a line may pass below a label.
             places[*i] = best(true).or_else(|| best(false));
         }
-        exchange(&mut places, wishes, &bounds, obstacles);
     }
     places
-}
-
-/// Lets two labels change places where both are then better off together: their lines were long, or crossed.
-fn exchange(places: &mut [Option<Place>], wishes: &[Wish], bounds: &Area, obstacles: &[Area]) {
-    for i in 0..wishes.len() {
-        for j in i + 1..wishes.len() {
-            let (Some(one), Some(other)) = (places[i], places[j]) else { continue };
-            if one.leader.is_none() && other.leader.is_none() {
-                continue;
-            }
-            let rest: Vec<Place> = places.iter().enumerate().filter(|(k, _)| *k != i && *k != j).filter_map(|(_, place)| *place).collect();
-            let with = |place: Place| [&rest[..], &[place]].concat();
-            let costs = |first: &Place, second: &Place| cost(first, i, &with(*second), wishes) + cost(second, j, &with(*first), wishes);
-            let (first, second) = (at(&wishes[i], other.area.centre()), at(&wishes[j], one.area.centre()));
-            let off = |place: &Place| !obstacles.iter().any(|area| place.area.overlaps(area));
-            if is_free(&first, &rest, wishes, bounds, true)
-                && is_free(&second, &with(first), wishes, bounds, true)
-                && off(&first)
-                && off(&second)
-                && costs(&first, &second) < costs(&one, &other)
-            {
-                (places[i], places[j]) = (Some(first), Some(second));
-            }
-        }
-    }
 }
 
 /// How far a label is from its point, and what its line disturbs; much more if it seems to belong to another point.
@@ -114,21 +88,16 @@ fn candidates(wish: &Wish, bounds: &Area) -> impl Iterator<Item = Place> {
             let (dx, dy) = ((turn * std::f64::consts::TAU).cos(), (turn * std::f64::consts::TAU).sin());
             let (x, y) = (wish.x + dx * (distance + wish.width / 2.0 * dx.abs()), wish.y + dy * (distance + wish.height / 2.0 * dy.abs()));
             // The label touches the ring: its centre moves out by its half-size in that direction.
-            at(&wish, (x, y))
+            let area = Area { x: x - wish.width / 2.0, y: y - wish.height / 2.0, width: wish.width, height: wish.height };
+            let end = (wish.x.clamp(area.x, area.right()), wish.y.clamp(area.y, area.bottom()));
+            let gap = (end.0 - wish.x).hypot(end.1 - wish.y);
+            let leader = (gap > NEAR + wish.radius).then(|| {
+                let part = wish.radius / gap;
+                ((wish.x + (end.0 - wish.x) * part, wish.y + (end.1 - wish.y) * part), end)
+            });
+            Place { area, leader }
         })
     })
-}
-
-/// The label around this centre, with a line to its point where that is far.
-fn at(wish: &Wish, (x, y): (f64, f64)) -> Place {
-    let area = Area { x: x - wish.width / 2.0, y: y - wish.height / 2.0, width: wish.width, height: wish.height };
-    let end = (wish.x.clamp(area.x, area.right()), wish.y.clamp(area.y, area.bottom()));
-    let gap = (end.0 - wish.x).hypot(end.1 - wish.y);
-    let leader = (gap > NEAR + wish.radius).then(|| {
-        let part = wish.radius / gap;
-        ((wish.x + (end.0 - wish.x) * part, wish.y + (end.1 - wish.y) * part), end)
-    });
-    Place { area, leader }
 }
 
 /// `lines`: whether labels must keep clear of lines too.

@@ -32,10 +32,6 @@ impl Area {
         self.y + self.height
     }
 
-    pub fn centre(&self) -> (f64, f64) {
-        (self.x + self.width / 2.0, self.y + self.height / 2.0)
-    }
-
     /// Whether the insides of two rectangles meet.
     pub fn overlaps(&self, other: &Area) -> bool {
         self.x < other.right() && other.x < self.right() && self.y < other.bottom() && other.y < self.bottom()
