@@ -35,6 +35,9 @@ export function replace(element: Element, ...children: Child[]): void {
   append(element, ...children);
 }
 
+/** A text of the page's own, with what stands between backquotes as code. */
+export const prose = (text: string): Child[] => text.split("`").map((part, i) => (i % 2 === 1 ? h("code", {}, part) : part));
+
 let counter = 0;
 
 /** An id that nothing else has. */

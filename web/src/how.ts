@@ -1,8 +1,8 @@
 // What stands behind a number: formula, source, variant, and the command that computes it again.
 
-import { h } from "./dom";
+import { h, prose } from "./dom";
 import type { Book, Run } from "./data/run";
-import { measureTitle, visible } from "./text";
+import { measureTitle, symbols, visible } from "./text";
 
 /** Definitions that every view rests on, in the notation of the tables. */
 export const DEFINITIONS: [string, string][] = [
@@ -31,11 +31,11 @@ const VARIANTS: Record<string, string> = {
 export function howMeasured(book: Book, runs: Run[], measures: string[], variant?: string | null, selection?: string): Node {
   const rows = measures.map((name) => {
     const measure = book.measures.get(name);
-    return [h("dt", {}, measureTitle(name), " ", h("code", {}, name)), h("dd", {}, measure ? `${measure.formula}. n counts ${measure.counts}. ${measure.source}.` : "See `layerscope measures`.")];
+    return [h("dt", {}, measureTitle(name), " ", h("code", {}, name)), h("dd", {}, ...(measure ? [`${symbols(measure.formula)}. n counts ${measure.counts}. ${measure.source}.`] : prose("See `layerscope measures`.")))];
   });
   return h("div", {},
     h("dl", {}, ...rows.flat(),
-      ...(variant ? [h("dt", {}, "Variant ", h("code", {}, variant)), h("dd", {}, VARIANTS[variant] ?? "see `layerscope measures`")] : []),
+      ...(variant ? [h("dt", {}, "Variant ", h("code", {}, variant)), h("dd", {}, ...prose(VARIANTS[variant] ?? "see `layerscope measures`"))] : []),
       ...(selection ? [h("dt", {}, "Over"), h("dd", {}, selectionTitle(selection))] : [])),
     commands(runs));
 }
@@ -47,12 +47,13 @@ export function howDefined(runs: Run[], definitions: [string, string][]): Node {
 
 /** The commands that make these runs again. */
 export function commands(runs: Run[]): HTMLElement {
-  return h("div", { class: "commands" }, ...runs.map((run) => h("p", {}, h("span", { class: "note" }, `${visible(run.label)}: `), h("code", { class: "command" }, commandLine(run)))));
+  return h("div", { class: "commands" }, ...runs.map((run) => h("p", {}, h("span", { class: "note" }, visible(run.label)), command(run))));
 }
 
-/** A command as a shell reads it. */
-export function commandLine(run: Run): string {
+/** A command as a shell reads it; a line ends between words, not inside one. */
+export function command(run: Run): HTMLElement {
   const words: string[] = Array.isArray(run.manifest.command) ? run.manifest.command.map(String) : [];
   if (words[0]) words[0] = words[0].replace(/^.*[\\/]/, ""); // wherever the program lay
-  return words.length === 0 ? "(the manifest names no command)" : words.map((word) => visible(/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`)).join(" ");
+  const quoted = words.map((word) => visible(/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`));
+  return h("code", { class: "command" }, ...(words.length === 0 ? ["(the manifest names no command)"] : quoted.flatMap((word) => [h("span", {}, word), " "])));
 }

@@ -1,6 +1,7 @@
 // The page: a title, the views, and which of them is shown.
 
 import { h, replace } from "./dom";
+import { Lost, served } from "./data/blocks";
 import { open, type Book } from "./data/run";
 import { link, onNote, route } from "./state";
 import { onTheme, startTheme, theme, toggleTheme } from "./theme";
@@ -20,6 +21,14 @@ import { training } from "./views/training";
 const VIEWS: View[] = [overview, tokens, profiles, training, spectrum, components, pca, embeddings, tables, method];
 
 const app = document.getElementById("app")!;
+const trouble = h("p", { class: "trouble", role: "alert" });
+
+// A layer that did not come, whichever view asked for it; what is shown stays.
+addEventListener("unhandledrejection", (event) => {
+  if (!(event.reason instanceof Lost)) return;
+  event.preventDefault();
+  replace(trouble, visible(event.reason.message), " ", h("button", { type: "button", onclick: () => location.reload() }, "Load again"));
+});
 
 async function start(): Promise<void> {
   startTheme();
@@ -30,8 +39,8 @@ async function start(): Promise<void> {
   const shade = h("button", { type: "button", class: "shade", title: "Other colours", onclick: toggleTheme }, name());
   replace(app,
     h("a", { class: "skip", href: "#main", onclick: (event: Event) => { event.preventDefault(); main.querySelector<HTMLElement>("h2")?.focus(); } }, "Skip to the figures"),
-    h("header", { class: "top" }, h("div", { class: "bar" }, h("h1", {}, visible(book.title)), shade), nav), main,
-    h("footer", {}, `Layerscope ${book.program}`, " · this file holds all its data and asks nothing of the network"));
+    h("header", { class: "top" }, h("div", { class: "bar" }, h("h1", {}, visible(book.title)), shade), trouble, nav), main,
+    h("footer", {}, `Layerscope ${book.program} · `, served() ? "layers come from the server of this page, nothing from anywhere else" : "this file holds all its data and asks nothing of the network"));
   app.removeAttribute("aria-busy");
   const anchors = VIEWS.map((view) => h("a", { class: view.absent(book) ? "empty" : "" }, view.title));
   replace(nav, ...anchors);
@@ -68,6 +77,7 @@ async function start(): Promise<void> {
 
 function display(book: Book, main: HTMLElement): void {
   const view = VIEWS.find((own) => own.name === route().view) ?? overview;
+  replace(trouble);
   main.replaceChildren();
   main.dataset.view = view.name;
   const why = view.absent(book);

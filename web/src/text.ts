@@ -40,7 +40,7 @@ function plain(value: number, digits: number): string {
 export const fixed3 = (value: number): string => (Number.isFinite(value) ? value.toFixed(3).replace("-", "−") : "–");
 
 /** A share in percent. */
-export const percent = (share: number): string => (Number.isFinite(share) ? `${number(100 * share, 3)} %` : "–");
+export const percent = (share: number): string => (Number.isFinite(share) ? `${number(100 * share, 3)}\u00a0%` : "–");
 
 /** Bytes, seconds: for the facts of a run. */
 export const bytes = (value: number): string => (value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed(1)} GiB` : `${(value / 2 ** 20).toFixed(0)} MiB`);
@@ -48,6 +48,14 @@ export function seconds(value: number): string {
   if (value < 120) return `${number(value, 3)} s`;
   return value < 7200 ? `${(value / 60).toFixed(1)} min` : `${(value / 3600).toFixed(1)} h`;
 }
+
+const SYMBOLS: [RegExp, string][] = [
+  [/\|\|/g, "‖"], [/\^2/g, "²"], [/\bsum_t p_t\b/g, "Σₜ pₜ"], [/\bsum lambda\b/g, "Σλ"], [/\blambda_1\b/g, "λ₁"], [/\blambda\b/g, "λ"], [/\bmu\(/g, "μ("], [/\bX_t\b/g, "Xₜ"], [/\bn_t\b/g, "nₜ"],
+  [/\blog10\b/g, "log₁₀"], [/>=/g, "≥"], [/<=/g, "≤"], [/ - /g, " − "], [/(^|[ (,])-(?=\d)/g, "$1−"],
+];
+
+/** A formula of the table of measures, which is written in ASCII, in the signs of the papers. */
+export const symbols = (formula: string): string => SYMBOLS.reduce((text, [from, to]) => text.replace(from, to), formula);
 
 /** The first letter large, for headings; not that of a symbol (α, ln). */
 export const capital = (text: string): string => (/^(?!ln )[a-z]/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text);

@@ -2,23 +2,32 @@
 
 import math
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import unittest
+import urllib.request
 from pathlib import Path
 
 import test_tokens
-from pages import FOLDER, PageTest, table
+from pages import FOLDER, VIEWS, PageTest, table
 
 PROGRAM = os.environ.get("LAYERSCOPE_PROGRAM", str(Path(__file__).parents[2] / "target/release/layerscope"))
 FITTED = "expected => { const own = document.querySelector('.fit [data-name=slope]'); return own && Math.abs(Number(own.dataset.value) - expected) <= 1e-10; }"
 
 
-class Served(PageTest):
+class ServedTest(PageTest):
+    """Tests of a server of some runs."""
+
+    @classmethod
+    def runs(cls):
+        return [FOLDER / "two-0", FOLDER / "two-1"]
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        runs = [str(FOLDER / "two-0"), str(FOLDER / "two-1")]
+        runs = [str(run) for run in cls.runs()]
         cls.server = subprocess.Popen([PROGRAM, "serve", *runs, "--port", "0"], stdout=subprocess.PIPE, text=True)
         cls.address = cls.server.stdout.readline().split()[0]
 
@@ -39,10 +48,18 @@ class Served(PageTest):
         page.on("console", lambda message: self.trouble.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: self.trouble.append(str(error)))
         page.on("request", lambda request: self.asked.append(request.url) if not request.url.startswith(("data:", "blob:")) else None)
-        page.goto(f"{self.address}#{address}")
+        page.on("dialog", lambda dialog: (self.trouble.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        self.headers = page.goto(f"{self.address}#{address}").headers
         page.wait_for_selector("html[data-ready]")
         return page
 
+    def go(self, page, view):
+        """Shows another view of the same page."""
+        page.evaluate("view => { location.hash = view; }", view)
+        page.wait_for_selector(f'main[data-view="{view.split("?")[0]}"]')
+
+
+class Served(ServedTest):
     def slope(self, layer):
         return float(table("two-0", "layers", layer=layer, selection="selected", measure="slope_v_on_m")[0]["value"])
 
@@ -88,6 +105,83 @@ class Served(PageTest):
         self.assertEqual(refused, "refused")
         self.assertTrue(all("Content Security Policy" in line or "violates" in line for line in self.trouble), self.trouble)
         self.trouble.clear()
+
+
+class ServedHostile(ServedTest):
+    @classmethod
+    def runs(cls):
+        return [FOLDER / "hostile-0"]
+
+    def test_no_token_is_more_than_text(self):
+        pins = ",".join(str(1000 + i) for i in range(4, 16))  # one of 10,000 characters among them
+        for view in VIEWS:
+            page = self.visit(f"{view}?min=1&pin={pins}")
+            self.assertTrue(self.headers["content-security-policy"].startswith("default-src 'none'; connect-src 'self'; script-src 'sha256-"))
+            self.settle(page)
+            page.wait_for_load_state("networkidle")
+            self.assertIsNone(page.evaluate("window.injected"))
+            self.assertEqual(page.locator("img, [onerror], [onmouseover]").count(), 0)
+            self.assertEqual(page.locator("script:not([type])").count(), 1)
+            text = page.inner_text("body")
+            self.assertFalse(any(character in text for character in "\u202e\u2028\u2067\0\u0007\u001b\ufeff"), view)
+            self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 1440, view)
+            self.assertEqual([url for url in self.asked if not url.startswith(page.evaluate("location.origin"))], [])
+
+    def test_hostile_names_are_found_and_saved(self):
+        page = self.visit("tokens?min=1&at=2")
+        page.wait_for_selector(".fit b, .fit p")
+        for name in ["</script>", "onmouseover", "xxxxxxxx"]:
+            page.fill('[role="combobox"]', name)
+            page.keyboard.press("Enter")
+            self.assertIn(name, page.inner_text(".pins"))
+        self.go(page, "tables?table=groups&at=2")
+        page.wait_for_selector(".data tbody tr")
+        for shown in ["</script><script>window.injected=1</script>", "\\u{2067}isolate\\u{1b}[31m", '" onmouseover="window.injected=1']:
+            self.assertIn(shown, page.inner_text("main"))
+        names = [row["group"] for row in self.csv(page, page.locator("button:text-is('Download CSV')"))]
+        self.assertEqual(sorted(names), sorted(row["group"] for row in table("hostile-0", "groups", layer=2)))
+        self.assertIsNone(page.evaluate("window.injected"))
+
+
+class ServedChanged(ServedTest):
+    @classmethod
+    def runs(cls):
+        cls.folder = Path(tempfile.mkdtemp(dir=FOLDER)) / "run"
+        shutil.copytree(FOLDER / "two-0", cls.folder)
+        return [cls.folder]
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        shutil.rmtree(cls.folder.parent)
+
+    def test_a_page_of_a_run_that_changed_says_so(self):
+        page = self.visit("overview")
+        page.wait_for_load_state("networkidle")
+        for second in range(1, 5):  # a server keeps what four versions of a page ask for
+            os.utime(self.folder / "groups.parquet", (second, second))
+            urllib.request.urlopen(self.address).close()
+        self.go(page, "spectrum")
+        page.wait_for_function("() => document.querySelector('[role=alert]').textContent.startsWith('The run changed on disk: load the page again.')")
+        self.assertTrue(self.trouble and all("410" in line for line in self.trouble), self.trouble)
+        self.trouble.clear()
+        page.click(".trouble button")
+        page.wait_for_selector('main[data-view="spectrum"] svg')
+        self.assertEqual(page.inner_text(".trouble"), "")
+
+    def test_a_server_that_does_not_answer_is_missed_until_it_does(self):
+        page = self.visit("overview")
+        page.wait_for_load_state("networkidle")
+        page.context.set_offline(True)
+        self.go(page, "spectrum")
+        page.wait_for_function("() => document.querySelector('[role=alert]').textContent.startsWith('The server does not answer')")
+        self.assertTrue(self.trouble and all("ERR_INTERNET_DISCONNECTED" in line for line in self.trouble), self.trouble)
+        self.trouble.clear()
+        page.context.set_offline(False)
+        self.go(page, "overview")
+        self.go(page, "spectrum")
+        page.wait_for_selector('main[data-view="spectrum"] svg path')
+        self.assertEqual(page.inner_text(".trouble"), "")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class Views(PageTest):
         shares = [(max(own)[0] / sum(value for value, _ in own), max(own)[1], layer) for (layer, _), own in rogue.items()]
         share, component, layer = max(shares)
         found = page.inner_text('.card:has(h3:text-is("Rogue dimensions")) li >> nth=0')
-        self.assertIn(f"component {component} carries {100 * share:.1f} % of the mean cosine at layer {layer}", found)
+        self.assertIn(f"component {component} carries {100 * share:.1f}\u00a0% of the mean cosine at layer {layer}", found)
         self.assertIn("the largest residual is 4.0e−15", page.inner_text("main"))
         self.assertIn("documents were longer than the model's window", page.inner_text("main"))
         self.assertIn("'runs/it'\\''s here'", page.inner_text("main"))
@@ -116,6 +116,7 @@ class Views(PageTest):
     def test_tables_are_sorted_and_filtered(self):
         page = self.open("two", "tables?run=0&table=groups&at=5")
         page.wait_for_selector(".data tbody tr")
+        self.assertIn("2,000 of 2,000 rows; in all of them subwords is 1", page.inner_text("main .note"))
         page.click('.sort[data-name="v"]')
         self.assertEqual(page.locator('th[aria-sort="descending"]').inner_text().split()[0], "v")
         expected = sorted(table("two-0", "groups", layer=5), key=lambda row: -float(row["v"]))
@@ -205,6 +206,8 @@ class Hostile(PageTest):
         page.fill('[role="combobox"]', "</script>")
         page.keyboard.press("Enter")
         self.assertIn("</script>", page.inner_text(".pins"))
+        page.fill('[role="combobox"]', "blank before")
+        self.assertEqual(page.inner_text('[role="option"][aria-selected="true"] span'), "“ blank before”")
         self.assertIsNone(page.evaluate("window.injected"))
 
 

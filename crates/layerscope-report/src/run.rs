@@ -85,7 +85,7 @@ impl Run {
         let label = |run: &&Run| {
             let shared = runs.iter().filter(|other| other.model() == run.model()).count() > 1;
             let folder = run.folder.file_name().unwrap_or_default().to_string_lossy();
-            if shared { format!("{} ({folder})", run.model()) } else { run.model().to_owned() }
+            if shared && folder != run.model() { format!("{} ({folder})", run.model()) } else { run.model().to_owned() }
         };
         distinct(runs.iter().map(label).collect())
     }

@@ -114,9 +114,9 @@ export const round = (value: number): number => Math.round(value * 100) / 100;
 const ruler = document.createElement("canvas").getContext("2d");
 
 /** The width of a text in a drawing. */
-export function textWidth(text: string, size = TEXT): number {
+export function textWidth(text: string, size = TEXT, bold = false): number {
   if (!ruler) return text.length * size * 0.6;
-  ruler.font = `${size}px ${FONT}`;
+  ruler.font = `${bold ? "600 " : ""}${size}px ${FONT}`;
   return ruler.measureText(text).width;
 }
 

@@ -68,13 +68,13 @@ export function heat(options: HeatOptions): SVGSVGElement {
 }
 
 /** A scale of colours, upright. */
-export function colourBar(x: number, y: number, height: number, domain: [number, number], log = false): SVGGElement {
+export function colourBar(x: number, y: number, height: number, domain: [number, number], log = false, whole = false): SVGGElement {
   const group = s("g", { transform: `translate(${x} ${y})` });
   const parts = 40;
   for (let i = 0; i < parts; i++)
     group.append(s("rect", { x: 0, y: round((height * i) / parts), width: 12, height: round(height / parts + 0.5), fill: viridisColour(1 - (i + 0.5) / parts) }));
   const own = scale(domain, [height, 0], log);
-  const ticks = own.ticks(Math.max(2, Math.round(height / 50)));
+  const ticks = own.ticks(Math.max(2, Math.round(height / 50))).filter((tick) => !whole || Number.isInteger(tick));
   tickLabels(ticks).forEach((label, i) => {
     const at = round(own(ticks[i]!));
     group.append(s("line", { x1: 12, x2: 15, y1: at, y2: at, stroke: theme().axis }), s("text", { x: 18, y: at, dy: "0.35em", fill: theme().quiet }, label));

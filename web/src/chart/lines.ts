@@ -80,9 +80,11 @@ function drawSeries(made: Frame, series: Series, drawable: (y: number) => boolea
     made.body.append(marker(series.shape, made.x(series.aside.x), made.y(series.aside.y), bare ? 2 : 3.6, { fill: theme().paper, stroke: series.colour, "stroke-width": 1.5 }));
 }
 
-type LegendRow = { series: Series; at: number; row: number };
+/** What a legend says of a curve. */
+export type Named = Pick<Series, "name" | "colour" | "shape" | "dashed" | "aside">;
+type LegendRow = { series: Named; at: number; row: number };
 
-function legendRows(series: Series[], width: number): LegendRow[] {
+function legendRows(series: Named[], width: number): LegendRow[] {
   if (series.length < 2 && !series.some((own) => own.aside)) return [];
   const rows: LegendRow[] = [];
   let [at, row] = [0, 0];
@@ -93,6 +95,13 @@ function legendRows(series: Series[], width: number): LegendRow[] {
     at += size;
   }
   return rows;
+}
+
+/** A legend for a drawing of another kind; nothing for a single curve. */
+export function addLegend(svg: SVGSVGElement, series: Named[]): void {
+  const { width, height } = svg.viewBox.baseVal;
+  const rows = legendRows(series, width - 20);
+  if (rows.length > 0) drawLegend(svg, rows, width, height);
 }
 
 /** The legend stands below the axes: it covers no data. The drawing grows by its rows. */

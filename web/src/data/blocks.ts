@@ -64,12 +64,13 @@ export class Columns {
 
 const tables = new Map<string, Promise<Columns>>();
 
-/** The columns of this block. */
+/** The columns of this block; one that did not come may be asked for again. */
 export function columns(block: string): Promise<Columns> {
   let table = tables.get(block);
   if (!table) {
     table = bytes(block).then(parse);
     tables.set(block, table);
+    table.catch(() => tables.delete(block));
   }
   return table;
 }
@@ -100,11 +101,17 @@ function arrived(block: string): Promise<HTMLElement | null> {
   });
 }
 
-/** A block that a served page leaves to be asked for; a page from disk has all of its own. */
+/** Why a block did not come, for the reader. */
+export class Lost extends Error {}
+
+/** Whether blocks are asked of a server; a page from disk has all of its own. */
+export const served = (): boolean => document.querySelector('meta[name="layerscope-blocks"]') !== null;
+
 async function fetched(block: string): Promise<ArrayBuffer> {
-  if (!document.querySelector('meta[name="layerscope-blocks"]')) throw new Error(`the page has no block ${block}: it is incomplete`);
-  const answer = await fetch(`block/${block}`);
-  if (!answer.ok) throw new Error(`the server has no block ${block}`);
+  if (!served()) throw new Error(`the page has no block ${block}: it is incomplete`);
+  const answer = await fetch(`block/${block}`).catch(() => { throw new Lost("The server does not answer: is layerscope serve still running?"); });
+  if (answer.status === 410) throw new Lost("The run changed on disk: load the page again.");
+  if (!answer.ok) throw new Lost(`The server cannot give ${block}: ${(await answer.text()).trim()}`);
   return answer.arrayBuffer();
 }
 

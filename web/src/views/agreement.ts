@@ -2,6 +2,7 @@
 
 import { h, s } from "../dom";
 import { frame, marker, round } from "../chart/frame";
+import { addLegend } from "../chart/lines";
 import { padded } from "../chart/scale";
 import type { Profile, Value } from "../data/layers";
 import type { Book, Run } from "../data/run";
@@ -66,5 +67,6 @@ function draw(pairs: Pair[], width: number, say: (text: string) => void): SVGSVG
     mark.addEventListener("pointerenter", () => say(title));
     made.body.append(mark);
   }
+  addLegend(made.svg, [...new Set(pairs.map((pair) => pair.run))].map((run) => ({ name: visible(run.label), colour: seriesColour(run.place), shape: run.place })));
   return made.svg;
 }

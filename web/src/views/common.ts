@@ -1,6 +1,6 @@
 // What views share: the choice of run and point, and a slider over points.
 
-import { h, select, uniqueId } from "../dom";
+import { h, prose, select, uniqueId } from "../dom";
 import type { Book, Kind, Point, Run } from "../data/run";
 import { note, route } from "../state";
 import { visible } from "../text";
@@ -41,7 +41,7 @@ export function runSelect(book: Book, has: Has, run: Run, change: (run: Run) => 
   const models = runs.length > 1 && select("Model", runs.map((own) => ({ value: String(own.place), label: visible(top(own).label) })), String(run.place), (value) => change(runs.find((own) => own.place === Number(value))!));
   const training = steps.length > 1 && select("Step", steps.map((own) => ({ value: own.key, label: own.step === null ? visible(own.label) : own.step.toLocaleString("en-US") })), run.key, (value) => change(steps.find((own) => own.key === value)!));
   if (!models && !training) return null;
-  const some = steps.length > 0 && steps.length < measured && h("p", { class: "note" }, `${steps.length} of ${measured} steps are in this file; \`layerscope serve\` shows all.`);
+  const some = steps.length > 0 && steps.length < measured && h("p", { class: "note" }, ...prose(`${steps.length} of ${measured} steps are in this file; \`layerscope serve\` shows all.`));
   return h("div", { class: "runs" }, models, training, some);
 }
 
@@ -86,7 +86,7 @@ export function pointSlider(points: Point[], place: number, change: (place: numb
 export const heading = (title: string, text: string): HTMLElement => h("header", { class: "view-head" }, h("h2", { tabindex: -1 }, title), h("p", {}, text));
 
 /** One line instead of a figure. */
-export const absence = (text: string): HTMLElement => h("p", { class: "absent" }, text);
+export const absence = (text: string): HTMLElement => h("p", { class: "absent" }, ...prose(text));
 
 /** A file name from a run's label and more. */
 export const fileName = (...parts: string[]): string => parts.map((part) => part.replace(/[^\w.-]+/g, "-").slice(0, 60)).join("-");

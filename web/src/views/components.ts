@@ -94,7 +94,7 @@ function stems(table: Columns, column: string, label: string, followed: number, 
   const [low, high] = extent(values);
   const made = frame({
     width, height: 320, x: { domain: [-0.5, Math.max(...components) + 0.5], label: "component" },
-    y: { domain: [low < 0 ? 1.15 * low : 0, high > 0 ? high + 0.1 * (high - Math.min(0, low)) : 0], label }, description: `${label} of ${components.length} components, ${where}`,
+    y: { domain: [low < 0 ? 1.15 * low : 0, high > 0 ? high + 0.13 * (high - Math.min(0, low)) : 0], label }, description: `${label} of ${components.length} components, ${where}`,
   });
   const zero = made.y(0);
   let path = "";
@@ -105,7 +105,7 @@ function stems(table: Columns, column: string, label: string, followed: number, 
     const [x, y] = [made.x(components[row]!), made.y(values[row]!)];
     if (spots.some(([a, b]) => Math.abs(a - x) < 34 && Math.abs(b - y) < 14)) continue;
     spots.push([x, y]);
-    made.body.append(s("text", { x: round(x), y: round(values[row]! >= 0 ? y - 8 : y + 13), "text-anchor": x < 16 ? "start" : x > made.width - 16 ? "end" : "middle", "font-size": 11, fill: theme().quiet }, String(components[row])));
+    made.body.append(s("text", { x: round(x), y: round(values[row]! >= 0 ? y - 9 : y + 18), "text-anchor": x < 16 ? "start" : x > made.width - 16 ? "end" : "middle", "font-size": 11, fill: theme().quiet }, String(components[row])));
   }
   const row = components.indexOf(followed);
   if (row >= 0 && !Number.isNaN(values[row]!)) made.body.append(s("circle", { cx: round(made.x(followed)), cy: round(made.y(values[row]!)), r: 5, fill: "none", stroke: theme().accent, "stroke-width": 2 }));

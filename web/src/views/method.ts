@@ -2,8 +2,8 @@
 
 import { h } from "../dom";
 import type { Book, Run } from "../data/run";
-import { commandLine, DEFINITIONS } from "../how";
-import { measureTitle, visible } from "../text";
+import { command, DEFINITIONS } from "../how";
+import { count, measureTitle, symbols, visible } from "../text";
 import { heading, type View } from "./common";
 
 export const method: View = {
@@ -21,10 +21,10 @@ function runPanel(run: Run): HTMLElement {
   const facts: [string, unknown][] = [
     ["Program", run.manifest.program], ["Revision", model.revision], ["Model fingerprint", model.fingerprint], ["Altered", model.altered],
     ["Corpus", Array.isArray(corpus.inputs) ? corpus.inputs.join(", ") : null], ["Corpus fingerprint", corpus.fingerprint], ["Grouping", run.manifest.grouping],
-    ["Frequency range", run.frequency ? `${run.frequency.minimum} to ${run.frequency.maximum}` : null], ["Host", [host.name, host.cores && `${host.cores} cores`, host.isa].filter(Boolean).join(", ")],
+    ["Frequency range", run.frequency ? `${count(run.frequency.minimum)} to ${count(run.frequency.maximum)}` : null], ["Host", [host.name, host.cores && `${host.cores} cores`, host.isa].filter(Boolean).join(", ")],
   ];
   const rows = Object.entries(settings as Record<string, any>).map(([name, own]) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, visible(name))), h("td", {}, visible(String(own?.value ?? ""))), h("td", {}, visible(String(own?.from ?? "")))));
-  return h("section", { class: "panel" }, h("h3", {}, visible(run.label)), h("p", {}, h("code", { class: "command" }, commandLine(run))),
+  return h("section", { class: "panel" }, h("h3", {}, visible(run.label)), command(run),
     h("dl", { class: "facts-list" }, ...facts.filter(([, value]) => value !== null && value !== undefined && value !== "").flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(String(value)))])),
     model.diagram ? h("div", {}, h("h4", {}, "The block"), h("pre", { tabindex: 0, class: "diagram" }, String(model.diagram))) : null,
     rows.length > 0 ? h("details", {}, h("summary", {}, "Settings and where each came from"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Settings" }, h("table", {}, h("thead", {}, h("tr", {}, ...["Setting", "Value", "From"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...rows)))) : null);
@@ -35,6 +35,6 @@ function definitions(): HTMLElement {
 }
 
 function formulas(book: Book): HTMLElement {
-  const rows = [...book.measures.values()].map((measure) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, measure.name)), h("td", {}, measureTitle(measure.name)), h("td", {}, measure.formula), h("td", {}, measure.variants.join(", ")), h("td", {}, measure.counts), h("td", {}, measure.source)));
+  const rows = [...book.measures.values()].map((measure) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, measure.name)), h("td", {}, measureTitle(measure.name)), h("td", {}, symbols(measure.formula)), h("td", {}, measure.variants.join(", ")), h("td", {}, measure.counts), h("td", {}, measure.source)));
   return h("section", { class: "panel" }, h("h3", {}, "Measures"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Measures" }, h("table", { class: "wrap" }, h("thead", {}, h("tr", {}, ...["Name", "In words", "Formula", "Variants", "n counts", "Source"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...rows))));
 }

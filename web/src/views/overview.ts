@@ -6,7 +6,7 @@ import { marker } from "../chart/frame";
 import { s } from "../dom";
 import type { Book, Run } from "../data/run";
 import { topics, type Topic } from "../findings";
-import { commandLine } from "../how";
+import { command } from "../how";
 import { link } from "../state";
 import { bytes, count, number, seconds, visible } from "../text";
 import { seriesColour } from "../theme";
@@ -100,7 +100,7 @@ function trust(book: Book): HTMLElement {
       notes.length > 0 && h("li", {}, sign(run), h("details", {}, h("summary", {}, `${visible(run.label)}: ${count(notes.length)} ${notes.length === 1 ? "note" : "notes"}`), h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, visible(String(note))))))),
     ];
   }).filter(Boolean) as HTMLElement[];
-  const again = book.runs.map((run) => h("li", {}, sign(run), h("code", { class: "command" }, commandLine(run))));
+  const again = book.runs.map((run) => h("li", { class: "again" }, sign(run), command(run)));
   return h("section", { class: "panel" }, h("h3", {}, "Checks and warnings"), items.length > 0 ? h("ul", { class: "plain" }, ...items) : h("p", {}, "Nothing to report."),
     h("h3", {}, "To compute it again"), h("ul", { class: "plain" }, ...again), h("p", { class: "note" }, h("a", { href: link("method") }, "Formulas, variants and settings")));
 }

@@ -8,7 +8,7 @@ import { stacked } from "../chart/stacked";
 import { Figure, howPanel } from "../figure";
 import { howMeasured, selectionTitle } from "../how";
 import { note, route } from "../state";
-import { capital, measureTitle, number, visible } from "../text";
+import { capital, count, measureTitle, number, visible } from "../text";
 import { seriesColour } from "../theme";
 import type { Sheet } from "../download";
 import { agreement } from "./agreement";
@@ -86,7 +86,7 @@ export function preferred(measure: string): string[] {
 function pick(book: Book, measure: string, variant?: string | null, selection?: string | null): Curve {
   const curves = unique(book.runs.flatMap((run) => run.layers.of(measure)));
   const exact = curves.filter((curve) => variant === undefined || curve.variant === variant);
-  const wanted = exact.find((curve) => curve.selection === selection);
+  const wanted = exact.find((curve) => curve.selection === selection) ?? (variant ? exact[0] : undefined);
   return wanted ?? book.runs.map((run) => run.layers.plain(measure, preferred(measure))).find(Boolean) ?? { measure, variant: null, selection: "all" };
 }
 
@@ -154,7 +154,8 @@ function gallery(book: Book, measures: string[], host: HTMLElement, choose: (mea
     button.append(lines({ width: 180, height: 70, series: own, bare: true, x: { label: "" }, y: { label: "" }, description: "" }));
     button.lastElementChild!.setAttribute("aria-hidden", "true");
     const known = own.flatMap((one) => one.points.map((point) => point.y)).filter(Number.isFinite);
-    button.append(h("small", {}, known.length > 0 ? `${number(Math.min(...known), 3)} … ${number(Math.max(...known), 3)}` : "undefined"));
+    const shown = known.every(Number.isInteger) ? count : (value: number) => number(value, 3);
+    button.append(h("small", {}, known.length > 0 ? `${shown(Math.min(...known))} … ${shown(Math.max(...known))}` : "undefined"));
     return button;
   });
   host.append(h("section", { class: "panel" }, h("h3", {}, "Every measure"), h("p", { class: "note" }, "Each on its own scale; choose one to see it large."), h("div", { class: "gallery" }, ...cells)));

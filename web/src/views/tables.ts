@@ -81,6 +81,8 @@ function grid(table: Columns, file: string): HTMLElement {
   const body = h("tbody", {});
   const head = h("tr", {});
   const pages = h("div", { class: "pages" });
+  const same = table.rows > 1 ? table.names.filter((name) => constant(table, name)) : [];
+  const names = table.names.filter((name) => !same.includes(name));
   let sort: { name: string; down: boolean } | null = null;
   let rows: number[] = [];
   let page = 0;
@@ -91,14 +93,14 @@ function grid(table: Columns, file: string): HTMLElement {
     draw();
   };
   const draw = () => {
-    replace(head, ...table.names.map((name) => {
+    replace(head, ...names.map((name) => {
       const own = sort?.name === name ? (sort.down ? "descending" : "ascending") : "none";
       const press = () => { sort = sort?.name === name ? (sort.down ? { name, down: false } : null) : { name, down: !table.isText(name) }; refresh(); (head.querySelector(`[data-name="${CSS.escape(name)}"]`) as HTMLElement | null)?.focus(); };
       return h("th", { scope: "col", "aria-sort": own, class: table.isText(name) ? "" : "right" }, h("button", { type: "button", class: "sort", "data-name": name, onclick: press }, visible(name), h("span", { "aria-hidden": "true" }, own === "none" ? "" : own === "ascending" ? " ▴" : " ▾")));
     }));
     const shown = rows.slice(page * PAGE, (page + 1) * PAGE);
-    replace(body, ...shown.map((row) => h("tr", {}, ...table.names.map((name) => cell(table, name, row)))));
-    status.textContent = `${count(rows.length)} of ${count(table.rows)} rows`;
+    replace(body, ...shown.map((row) => h("tr", {}, ...names.map((name) => cell(table, name, row)))));
+    status.textContent = `${count(rows.length)} of ${count(table.rows)} rows${same.length > 0 ? `; in all of them ${same.map((name) => `${visible(name)} ${cell(table, name, 0).textContent ? `is ${cell(table, name, 0).textContent}` : "is undefined"}`).join(", ")}` : ""}`;
     const last = Math.max(0, Math.ceil(rows.length / PAGE) - 1);
     const turn = (by: number, label: string) => h("button", { type: "button", disabled: page + by < 0 || page + by > last, onclick: () => { page += by; draw(); } }, label);
     replace(pages, turn(-1, "Previous"), h("span", {}, `page ${count(page + 1)} of ${count(last + 1)}`), turn(1, "Next"));
@@ -109,6 +111,13 @@ function grid(table: Columns, file: string): HTMLElement {
   return h("section", { class: "panel" },
     h("div", { class: "controls" }, h("div", { class: "field grow" }, h("label", { for: id }, "Filter: words, or column>number, column<number, column=value"), filter), h("button", { type: "button", onclick: save }, "Download CSV")),
     status, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table" }, h("table", { class: "data" }, h("thead", {}, head), body)), pages);
+}
+
+/** Whether a column says the same in every row: it need not be shown in each. */
+function constant(table: Columns, name: string): boolean {
+  const first = table.cell(name, 0);
+  for (let row = 1; row < table.rows; row++) if (table.cell(name, row) !== first) return false;
+  return true;
 }
 
 function cell(table: Columns, name: string, row: number): HTMLElement {

@@ -99,7 +99,7 @@ function overSteps(run: Run, curve: Curve, layered: Value[], steps: number[], ti
   const made = curves.map(([name, value], i) => ({ name, colour: seriesColour(i), shape: i, points: steps.map((step) => ({ x: x(step), y: value(step) })), dashed: i === 0 }));
   return new Figure({
     name: fileName("over-steps", curve.measure, run.label), title: `${capital(title)} against step`, note: "Steps on a logarithmic axis of 1 + step.",
-    draw: (width, say) => lines({ width, height: 320, series: made, say, x: { label: "step", ticks: steps.map((step) => ({ at: x(step), label: short(step) })), format: (place) => `step ${count(10 ** place - 1)}` }, y: { label: title, log }, description: `${title} against training step` }),
+    draw: (width, say) => lines({ width, height: 320, series: made, say, x: { label: "step", ticks: steps.map((step) => ({ at: x(step), label: count(step) })), format: (place) => `step ${count(10 ** place - 1)}` }, y: { label: title, log }, description: `${title} against training step` }),
     sheet: () => ({ names: ["step", ...curves.map(([name]) => name)], rows: steps.map((step) => [step, ...curves.map(([, value]) => value(step))]) }), how,
   });
 }
@@ -110,8 +110,6 @@ function embeddings(run: Run, values: Value[], steps: number[], title: string, h
   const made = points.map((point, i) => ({ name: point.replace(/_/g, " "), colour: seriesColour(i), shape: i, points: steps.map((step) => ({ x: Math.log10(1 + step), y: values.find((value) => value.step === step && value.point === point)?.value ?? NaN })) }));
   return new Figure({
     name: fileName("weights", run.label), title: `${capital(title)} of the embedding matrices`, note: "Steps on a logarithmic axis of 1 + step.",
-    draw: (width, say) => lines({ width, height: 320, series: made, say, x: { label: "step", ticks: steps.map((step) => ({ at: Math.log10(1 + step), label: short(step) })), format: (place) => `step ${count(10 ** place - 1)}` }, y: { label: title, log }, description: `${title} of the embedding matrices against training step` }), sheet, how,
+    draw: (width, say) => lines({ width, height: 320, series: made, say, x: { label: "step", ticks: steps.map((step) => ({ at: Math.log10(1 + step), label: count(step) })), format: (place) => `step ${count(10 ** place - 1)}` }, y: { label: title, log }, description: `${title} of the embedding matrices against training step` }), sheet, how,
   }).element;
 }
-
-const short = (step: number): string => (step >= 1000 ? `${Number((step / 1000).toPrecision(3))}k` : String(step));

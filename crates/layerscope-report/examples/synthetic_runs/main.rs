@@ -19,7 +19,7 @@ use model::Model;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Texts that try to leave the page, the table or the line.
-const HOSTILE: [&str; 12] = [
+const HOSTILE: [&str; 15] = [
     "</script><script>window.injected=1</script>",
     "<!--<script>",
     "<img src=x onerror=window.injected=1>",
@@ -32,6 +32,9 @@ const HOSTILE: [&str; 12] = [
     "javascript:alert(1)",
     "@SUM(A1)",
     "\u{feff}",
+    "\" onmouseover=\"window.injected=1",
+    "\u{2067}isolate\u{1b}[31m",
+    " blank before",
 ];
 
 fn main() -> Result<()> {

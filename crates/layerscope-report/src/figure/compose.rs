@@ -15,6 +15,8 @@ use super::ticks::{Kind, Scale, Tick};
 const MARGIN: f64 = 4.0;
 /// Height of the line over a figure.
 pub(crate) const TITLE_ROW: f64 = TITLE * 1.7;
+/// A title over a narrow panel is set smaller, down to this share, before it is cut.
+const SMALLEST_TITLE: f64 = 0.85;
 /// Panels are not made narrower than this.
 const NARROWEST: f64 = 92.0;
 /// Panels with names of points are not made lower than this.
@@ -85,8 +87,12 @@ fn laid_out(sheet: &Sheet, look: &Look, width: f64, title: Option<&Text>, dots: 
         let mut x = MARGIN;
         for (column, panel) in panels.iter().enumerate() {
             let area = Area { x: x + lefts[column], y: y + head, width: plot, height };
-            // A title may reach over the margin up to the next panel's.
-            let reach = if column + 1 < columns { plot + rights[column] + lefts[column + 1] - 8.0 } else { width - MARGIN - area.x };
+            // A title may reach over the margin up to the next panel's, and over the room of panels that are not there.
+            let reach = match column + 1 {
+                next if next < panels.len() => plot + rights[column] + lefts[next] - 8.0,
+                next if next < columns => MARGIN + inner - area.x,
+                _ => width - MARGIN - area.x,
+            };
             draw_panel(&mut scene, look, panel, area, &slots[column], dots, noted, reach);
             x = area.right() + rights[column];
         }
@@ -162,9 +168,10 @@ fn draw_panel(scene: &mut Scene, look: &Look, panel: &Panel, area: Area, slot: &
         let at = area.right() + PAD + 2.0 + widest(&ticks) + LABEL;
         upright(scene, look, fitted(with_factor(right, factor), LABEL, area.height + 16.0), (at, area.y + area.height / 2.0));
     }
-    let title = fitted(panel.title.clone().in_style(Style::SemiBold), LABEL, reach);
+    let title = panel.title.clone().in_style(Style::SemiBold);
+    let size = LABEL * (reach / title.width(LABEL)).clamp(SMALLEST_TITLE, 1.0);
     let above = if noted { TICK * 1.45 } else { 0.0 };
-    scene.text((area.x, area.y - 3.5 - above), Anchor::Start, title, LABEL, look.text);
+    scene.text((area.x, area.y - 3.5 - above), Anchor::Start, fitted(title, size, reach), size, look.text);
     scene.text((area.x, area.y - 3.5), Anchor::Start, fitted(panel.note.clone(), TICK, reach), TICK, look.quiet);
 }
 

@@ -129,7 +129,9 @@ fn scatter(
     all.iter_mut().for_each(|groups| groups.sort_by(|a, b| shade(a).total_cmp(&shade(b))));
     let shades: Vec<f64> = all.iter().flatten().map(shade).collect();
     if shades.is_empty() {
-        return Err(Skip::new("no group has a frequency in the range"));
+        let reason = "no group has a frequency in the range";
+        let one = cells.first().filter(|(first, ..)| cells.iter().all(|(view, ..)| view.series == first.series));
+        return Err(one.map_or_else(|| Skip::new(reason), |(view, ..)| Skip::of(&view.label, reason)));
     }
     let (low, high) = shades.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)));
     let kind = if fitted { Kind::Linear } else { Kind::Layers }; // subwords are whole

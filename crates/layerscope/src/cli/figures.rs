@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use layerscope_report::Run;
-use layerscope_report::figure::{self, LIST, Settings};
+use layerscope_report::figure::{self, LIST, Settings, Skipped};
 
 use super::print;
 use crate::error::{Error, Result};
@@ -74,7 +74,39 @@ impl Look {
         let drawing = figure::draw(runs, &settings, out, &mut |_| {})?;
         let files: usize = drawing.written.iter().map(|written| written.files.len()).sum();
         let mut lines = vec![format!("{} figures in {files} files in {}", drawing.written.len(), out.display())];
-        lines.extend(drawing.skipped.iter().map(|skipped| format!("not drawn: {}: {}", skipped.figure, skipped.reason)));
+        lines.extend(not_drawn(&drawing.skipped, runs.len() > 1));
         Ok(lines.join("\n"))
+    }
+}
+
+/// What was not drawn and why, a line a reason: of one run among several it says of which.
+fn not_drawn(skipped: &[Skipped], several: bool) -> Vec<String> {
+    let same = |one: &Skipped, other: &Skipped| one.figure == other.figure && one.reason == other.reason;
+    let line = |alike: &[Skipped]| {
+        let models: Vec<&str> = alike.iter().filter_map(|skipped| skipped.model.as_deref()).collect();
+        let of = if several && !models.is_empty() { format!(" of {}", models.join(", ")) } else { String::new() };
+        format!("not drawn: {}{of}: {}", alike[0].figure, alike[0].reason)
+    };
+    skipped.chunk_by(same).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_drawn_names_its_run_among_several() {
+        let skip =
+            |figure, model: Option<&str>, reason: &str| Skipped { figure, model: model.map(str::to_owned), reason: reason.to_owned() };
+        let words = "grouped by token";
+        let skipped = [
+            skip("fig1", Some("b"), "no tokens"),
+            skip("fig22", Some("a"), words),
+            skip("fig22", Some("b"), words),
+            skip("shape1", None, "no run"),
+        ];
+        let expected = ["not drawn: fig1 of b: no tokens", "not drawn: fig22 of a, b: grouped by token", "not drawn: shape1: no run"];
+        assert_eq!(not_drawn(&skipped, true), expected);
+        assert_eq!(not_drawn(&skipped[..2], false), ["not drawn: fig1: no tokens", "not drawn: fig22: grouped by token"]);
     }
 }

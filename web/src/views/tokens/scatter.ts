@@ -46,7 +46,7 @@ export class Scatter {
     this.figure = new Figure({
       name: fileName("variance-on-mean", run.label),
       title: "Group by group",
-      note: "One point per group, coloured by how often it occurs. Hover or use the arrow keys to read a point, click or press Enter to pin it, drag around points to choose them.",
+      note: "One point per group. Hover or use the arrow keys to read a point, click or press Enter to pin it, drag around points to choose them.",
       draw: (width) => session.table && this.draw(width),
       layer: () => ({ canvas: this.raster.canvas, left: this.made.left, top: this.made.top, width: this.made.width, height: this.made.height }),
       sheet: () => this.sheet(),
@@ -98,7 +98,7 @@ export class Scatter {
     this.raster.show();
     if (bar > 0) {
       const at = width - bar + 6;
-      const colours = this.options.subwords ? colourBar(at, made.top, made.height * 0.6, [low, high]) : colourBar(at, made.top, made.height * 0.6, [10 ** low, 10 ** high], true);
+      const colours = this.options.subwords ? colourBar(at, made.top, made.height * 0.6, [low, high], false, true) : colourBar(at, made.top, made.height * 0.6, [10 ** low, 10 ** high], true);
       const scale = s("g", {}, s("text", { x: at - 10, y: 15 }, this.options.subwords ? "subwords" : "occurrences"), colours);
       made.svg.append(scale);
     }
@@ -173,7 +173,7 @@ export class Scatter {
     this.above.replaceChildren();
     const { pins } = this.session;
     const named = this.options.kept ? this.session.kept.filter((place) => !pins.includes(place)) : [];
-    const here = pins.map((place) => ({ x: this.x[place]!, y: this.y[place]!, text: this.session.name(place, 24) }));
+    const here = pins.map((place) => ({ x: this.x[place]!, y: this.y[place]!, text: this.session.name(place, 24), bold: true }));
     const others = named.map((place) => ({ x: this.x[place]!, y: this.y[place]!, text: this.session.name(place, 20) })).filter(({ x, y }) => x >= 0 && y >= 0 && x <= this.made.width && y <= this.made.height);
     const spots = placeLabels([...here, ...others], this.made.width, this.made.height, TEXT, 8);
     others.forEach(({ x, y, text }, i) => {

@@ -60,13 +60,13 @@ export function searchBox(session: Session): HTMLElement {
   return h("div", { class: "field search" }, h("label", { for: id }, "Find a token and follow it"), input, list, status);
 }
 
-/** Exact names first, then those that begin with the text, then those that contain it; frequent before rare. */
+/** Exact names first, then those that begin with the text, then those that contain it; frequent before rare. Blanks at either end, which many tokens begin with, count only where they are typed. */
 function find(session: Session, wanted: string): number[] {
   if (wanted === "") return [];
   const text = wanted.toLowerCase();
   const { codes, strings } = session.names.texts("group");
   const rank = strings.map((name) => {
-    const own = name.toLowerCase();
+    const own = text.trim() === text ? name.toLowerCase().trim() : name.toLowerCase();
     return own === text ? 0 : own.startsWith(text) ? 1 : own.includes(text) ? 2 : 3;
   });
   const places: number[][] = [[], [], []];
