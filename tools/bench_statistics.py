@@ -25,6 +25,8 @@ import bench
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE_BATCH = 32
+# As many batches as a few rounds need, however slow the machine was when it was asked.
+FEWEST_TOKENS = 12_288
 
 
 def main() -> int:
@@ -59,7 +61,7 @@ def measure(model: bench.Model, arguments, scratch: Path) -> dict:
     speed = bench.reference_speed(model, sentences[:16], batch=16, seconds=0.0)
     sample, tokens = [], 0
     for sentence in sentences:
-        if tokens >= speed * arguments.seconds:
+        if tokens >= max(speed * arguments.seconds, FEWEST_TOKENS):
             break
         sample.append(sentence)
         tokens += len(sentence)
