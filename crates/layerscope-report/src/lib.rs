@@ -19,6 +19,7 @@
 //! # Ok::<(), layerscope_report::Error>(())
 //! ```
 
+mod assets;
 mod error;
 pub mod export;
 pub mod figure;

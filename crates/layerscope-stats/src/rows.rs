@@ -123,13 +123,7 @@ impl<'a> BatchRows<'a> {
             return Err(Error::Rows(format!("{} numbers are no rows of {dim} components", states.len())));
         }
         let rows = states.len() / dim;
-        if let Some(&last) = segments.counted.last().filter(|row| **row as usize >= rows) {
-            return Err(Error::Rows(format!("row {last} is counted, but the batch has {rows} rows")));
-        }
-        let ascending = sequences.is_sorted() && sequences.first().is_none_or(|first| *first == 0);
-        if !ascending || sequences.last().is_some_and(|end| *end as usize > rows) {
-            return Err(Error::Rows(format!("sequence offsets must start with 0, ascend and end within the batch of {rows} rows")));
-        }
+        check(rows, segments, sequences)?;
         let unknown = || vec![0.0; rows];
         Ok(BatchRows { states, dim, segments, sequences, squares: unknown(), norms: unknown(), inverses: unknown(), isa })
     }
@@ -143,6 +137,15 @@ impl<'a> BatchRows<'a> {
             (self.squares[row], self.norms[row]) = (square, norm);
             self.inverses[row] = if norm > 0.0 { 1.0 / norm } else { 0.0 };
         }
+    }
+
+    /// The same states with other groups and sequences; norms are not computed again.
+    pub fn regrouped<'b>(self, segments: &'b Segments, sequences: &'b [u32]) -> Result<BatchRows<'b>>
+    where
+        'a: 'b,
+    {
+        check(self.norms.len(), segments, sequences)?;
+        Ok(BatchRows { segments, sequences, ..self })
     }
 
     /// Number of components.
@@ -202,6 +205,18 @@ impl<'a> BatchRows<'a> {
         let nonzero = rows.iter().filter(|&&row| self.inverses[row as usize] > 0.0).count();
         Scalars { n: rows.len() as u64, nonzero: nonzero as u64, square: mean(&self.squares), norm: mean(&self.norms) }
     }
+}
+
+/// Refuses groups and sequences that reach beyond the rows.
+fn check(rows: usize, segments: &Segments, sequences: &[u32]) -> Result<()> {
+    if let Some(&last) = segments.counted.last().filter(|row| **row as usize >= rows) {
+        return Err(Error::Rows(format!("row {last} is counted, but the batch has {rows} rows")));
+    }
+    let ascending = sequences.is_sorted() && sequences.first().is_none_or(|first| *first == 0);
+    if !ascending || sequences.last().is_some_and(|end| *end as usize > rows) {
+        return Err(Error::Rows(format!("sequence offsets must start with 0, ascend and end within the batch of {rows} rows")));
+    }
+    Ok(())
 }
 
 /// Rows per merge: few enough to stay in the first-level cache, and to keep plain sums as good as exact.

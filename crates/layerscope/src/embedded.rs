@@ -26,12 +26,22 @@ pub const NAMES: [&str; 2] = [MODELS[0].0, MODELS[1].0];
 pub struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
-    fn create() -> Result<TemporaryFolder> {
+    pub(crate) fn create() -> Result<TemporaryFolder> {
         static CREATED: AtomicUsize = AtomicUsize::new(0);
-        let number = CREATED.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("layerscope-{}-{number}", std::process::id()));
-        std::fs::create_dir(&folder).map_err(|source| Error::io(&folder, source))?;
-        Ok(TemporaryFolder(folder))
+        loop {
+            let number = CREATED.fetch_add(1, Ordering::Relaxed);
+            let folder = std::env::temp_dir().join(format!("layerscope-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&folder) {
+                // Left by a killed process that had the same number.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| TemporaryFolder(folder.clone())).map_err(|source| Error::io(&folder, source)),
+            }
+        }
+    }
+
+    /// A folder that exists already.
+    pub(crate) fn of(folder: PathBuf) -> TemporaryFolder {
+        TemporaryFolder(folder)
     }
 
     /// Where it is.
@@ -53,11 +63,18 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// The folder of a model; a temporary one disappears with this value.
+/// The folder of a model or a run; a temporary one disappears with this value.
 #[derive(Debug)]
 pub struct Located {
     path: PathBuf,
     _temporary: Option<TemporaryFolder>,
+}
+
+impl Located {
+    /// A place in a temporary folder.
+    pub(crate) fn within(path: PathBuf, temporary: TemporaryFolder) -> Located {
+        Located { path, _temporary: Some(temporary) }
+    }
 }
 
 impl Deref for Located {
@@ -81,9 +98,15 @@ pub fn unpack(name: &str) -> Result<Option<Located>> {
     for (name, compressed) in files {
         let mut content = Vec::new();
         GzDecoder::new(*compressed).read_to_end(&mut content).map_err(|source| Error::io(&folder.path().join(name), source))?;
-        folder.write(name, &content)?;
+        folder.write(name, &if name.ends_with(".safetensors") { interleaved(&content) } else { content })?;
     }
     Ok(Some(Located { path: folder.path().to_owned(), _temporary: Some(folder) }))
+}
+
+/// The bytes of the first half at even places and those of the second at odd ones.
+fn interleaved(planes: &[u8]) -> Vec<u8> {
+    let (even, odd) = planes.split_at(planes.len() / 2);
+    even.iter().zip(odd).flat_map(|(even, odd)| [*even, *odd]).collect()
 }
 
 /// Writes the embedded text to a temporary file of the given folder.

@@ -21,6 +21,9 @@ pub enum Error {
     /// A table could not be written or read.
     #[error(transparent)]
     Report(#[from] layerscope_report::Error),
+    /// An object store did not do what it was asked.
+    #[error(transparent)]
+    Remote(#[from] layerscope_remote::Error),
     /// A request that makes no sense.
     #[error("{0}")]
     Usage(String),
@@ -85,7 +88,7 @@ impl Error {
             Error::Changed(_) | Error::NotFinite { .. } => ErrorKind::Corpus,
             Error::Mismatch(_) | Error::Refused(_) => ErrorKind::Refused,
             Error::Stopped | Error::Interrupted(_) => ErrorKind::Interrupted,
-            Error::Damaged { .. } | Error::Io { .. } => ErrorKind::Io,
+            Error::Remote(_) | Error::Damaged { .. } | Error::Io { .. } => ErrorKind::Io,
             Error::Defect(_) => ErrorKind::Internal,
         }
     }

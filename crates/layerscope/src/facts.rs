@@ -55,6 +55,9 @@ pub struct Facts {
     pub norms: Vec<NormFact>,
     /// This worker's part, index and count.
     pub shard: (u32, u32),
+    /// The shards that are in it, where it is some of them but not all.
+    #[serde(default)]
+    pub shards: Vec<u32>,
     /// Time it took to make the state, over all interruptions and shards.
     pub seconds: f64,
 }
@@ -176,7 +179,7 @@ impl Facts {
             Ok(PointFacts { layer: at.layer(blocks), point: point_kind(at).to_owned(), predicted_q: predicted, massive })
         };
         Ok(Facts {
-            command: std::env::args().collect(),
+            command: crate::command::words(),
             model: ModelFacts::new(&plan.model, plan.revision.clone(), fingerprint, model),
             points: points.iter().zip(massive).map(point).collect::<Result<_>>()?,
             corpus: CorpusFacts::of(&plan.corpus.inputs, spool),
@@ -191,8 +194,14 @@ impl Facts {
             clusters: plan.clusters.clone(),
             norms: norm_facts(model)?,
             shard: (plan.corpus.shard.index, plan.corpus.shard.count),
+            shards: Vec::new(),
             seconds: 0.0,
         })
+    }
+
+    /// The shards that are in it.
+    pub fn parts(&self) -> Vec<u32> {
+        if self.shards.is_empty() { vec![self.shard.0] } else { self.shards.clone() }
     }
 
     /// The groups in the order of the tables, each with its id there: by key, or by raw name where groups have only names.

@@ -232,7 +232,7 @@ pub fn write_weights(
     put_table(&store, "spectra.parquet", &table)?;
     put_table(&store, PROJECTIONS, &projections_table(matrices)?)?;
     let facts = ModelFacts::new(name, revision, model_fingerprint(model)?, model);
-    let manifest = json!({ "format": 1, "program": env!("CARGO_PKG_VERSION"), "command": std::env::args().collect::<Vec<_>>(), "model": facts, "weights_only": true });
+    let manifest = json!({ "format": 1, "program": env!("CARGO_PKG_VERSION"), "command": crate::command::words(), "model": facts, "weights_only": true });
     put_json(&store, &manifest)
 }
 

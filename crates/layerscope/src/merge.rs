@@ -18,8 +18,32 @@ use crate::work::Work;
 
 /// Merges the shards in `folders` into a run in `out`; returns its manifest. `show` hears of every point.
 pub fn merge(folders: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn FnMut(&PointFacts)) -> Result<Value> {
+    let (store, work) = merge_states(folders, out, overwrite, true, show)?;
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let manifest = write_run(&store, &Ending { threads, warnings: Vec::new() }, &mut |_, _| {})?;
+    work.remove()?;
+    Ok(manifest)
+}
+
+/// Merges some shards, or parts merged before, into a part of the run: its states, to be merged with the other parts.
+pub fn merge_part(folders: &[PathBuf], out: &Path) -> Result<()> {
+    merge_states(folders, out, true, false, &mut |_| {})?.1.remove()
+}
+
+/// The states of a merged run; `complete` if no shard may be missing.
+fn merge_states(
+    folders: &[PathBuf],
+    out: &Path,
+    overwrite: bool,
+    complete: bool,
+    show: &mut dyn FnMut(&PointFacts),
+) -> Result<(Store, Work)> {
     let start = Instant::now();
-    let shards = open_shards(folders)?;
+    let (shards, missing) = open_shards(folders)?;
+    if complete && !missing.is_empty() {
+        let count = shards[0].facts.shard.1;
+        return Err(Error::Mismatch(format!("shard {} of {count} is missing: give all folders of the run", missing.join(", "))));
+    }
     if let Some(shard) =
         folders.iter().find(|folder| folder.canonicalize().is_ok_and(|folder| out.canonicalize().is_ok_and(|out| out == folder)))
     {
@@ -33,7 +57,7 @@ pub fn merge(folders: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn Fn
     [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
     work.clear()?;
     let scratch = Store::create(&work.path(""))?;
-    let mut merged = Merged::of(&shards)?;
+    let mut merged = Merged::of(&shards, missing.is_empty())?;
     let fingerprint = &shards[0].state.about().fingerprint;
     let mut parts = Vec::with_capacity(merged.facts.points.len());
     for point in &merged.facts.points {
@@ -47,42 +71,42 @@ pub fn merge(folders: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn Fn
     }
     merged.facts.seconds += start.elapsed().as_secs_f64();
     write_states(&store, fingerprint, &merged.facts, &merged.kept, &parts)?;
-    let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let manifest = write_run(&store, &Ending { threads, warnings: Vec::new() }, &mut |_, _| {})?;
-    work.remove()?;
-    Ok(manifest)
+    Ok((store, work))
 }
 
-/// The shards in the order of their numbers; refuses duplicates, gaps and strangers.
-fn open_shards(folders: &[PathBuf]) -> Result<Vec<StoredRun>> {
-    let mut shards: BTreeMap<u32, (StoredRun, &Path)> = BTreeMap::new();
+/// The shards in the order of their numbers, and those that are missing; refuses duplicates and strangers.
+fn open_shards(folders: &[PathBuf]) -> Result<(Vec<StoredRun>, Vec<String>)> {
+    let mut shards: BTreeMap<u32, StoredRun> = BTreeMap::new();
+    let mut known: BTreeMap<u32, &Path> = BTreeMap::new();
     let mut first: Option<(StateFile, u32, &Path)> = None;
     for folder in folders {
         let run = StoredRun::open(folder)?;
-        let (index, count) = run.facts.shard;
+        let count = run.facts.shard.1;
         match &first {
             None => first = Some((StateFile::open(run.state.path())?, count, folder)),
-            Some((state, of, known)) => {
+            Some((state, of, other)) => {
                 let mut differing = differences(&state.about().fingerprint, &run.state.about().fingerprint);
                 if differing.is_empty() && *of != count {
                     differing = format!("it is one of {of} shards there and one of {count} here");
                 }
                 if !differing.is_empty() {
-                    let line = format!("{} does not belong to {}: {differing}", folder.display(), known.display());
+                    let line = format!("{} does not belong to {}: {differing}", folder.display(), other.display());
                     return Err(Error::Mismatch(line));
                 }
             }
         }
-        if let Some((_, other)) = shards.get(&index) {
-            return Err(Error::Mismatch(format!("{} and {} are both shard {index} of {count}", other.display(), folder.display())));
+        for index in run.facts.parts() {
+            if let Some(other) = known.insert(index, folder) {
+                return Err(Error::Mismatch(format!("{} and {} are both shard {index} of {count}", other.display(), folder.display())));
+            }
         }
-        shards.insert(index, (run, folder));
+        shards.insert(run.facts.parts()[0], run);
     }
     let count = first.map_or(0, |(_, count, _)| count);
-    let missing: Vec<String> = (0..count).filter(|index| !shards.contains_key(index)).map(|index| index.to_string()).collect();
-    match missing.is_empty() {
-        true => Ok(shards.into_values().map(|(run, _)| run).collect()),
-        false => Err(Error::Mismatch(format!("shard {} of {count} is missing: give all folders of the run", missing.join(", ")))),
+    let missing = (0..count).filter(|index| !known.contains_key(index)).map(|index| index.to_string()).collect();
+    match shards.is_empty() {
+        true => Err(Error::Usage("there are no shards to merge: give their folders".to_owned())),
+        false => Ok((shards.into_values().collect(), missing)),
     }
 }
 
@@ -97,7 +121,7 @@ struct Merged {
 }
 
 impl Merged {
-    fn of(shards: &[StoredRun]) -> Result<Merged> {
+    fn of(shards: &[StoredRun], complete: bool) -> Result<Merged> {
         let groups = all_groups(shards);
         let number: HashMap<&str, u32> = groups.iter().enumerate().map(|(number, group)| (group.raw.as_str(), number as u32)).collect();
         let names = shards.iter().map(|shard| shard.facts.groups.iter().map(|group| number[group.raw.as_str()]).collect()).collect();
@@ -117,9 +141,14 @@ impl Merged {
             .flat_map(|shard| &shard.facts.corpus.sentence_words)
             .for_each(|(words, count)| *lengths.entry(*words).or_default() += count);
         facts.corpus.sentence_words = lengths.into_iter().collect();
-        facts.settings.insert("shard".to_owned(), json!({ "value": null, "from": format!("merge of {}", shards.len()) }));
-        facts.command = std::env::args().collect();
-        facts.shard = (0, 1);
+        if complete {
+            let count = facts.shard.1;
+            facts.settings.insert("shard".to_owned(), json!({ "value": null, "from": format!("merge of {count}") }));
+        }
+        facts.command = crate::command::words();
+        let mut parts: Vec<u32> = shards.iter().flat_map(|shard| shard.facts.parts()).collect();
+        parts.sort_unstable();
+        (facts.shard, facts.shards) = if complete { ((0, 1), Vec::new()) } else { ((parts[0], facts.shard.1), parts) };
         facts.seconds = shards.iter().map(|shard| shard.facts.seconds).sum();
         drop(number);
         facts.groups = groups;

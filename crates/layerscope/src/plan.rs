@@ -233,7 +233,7 @@ fn parse_families(text: &str) -> Result<Vec<Family>> {
 }
 
 /// `MIN:MAX` of n_t.
-pub(crate) fn parse_frequency(text: &str) -> Result<RangeInclusive<u64>> {
+pub fn parse_frequency(text: &str) -> Result<RangeInclusive<u64>> {
     let bounds = text.split_once(':').and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
     match bounds {
         Some((low, high)) if low <= high => Ok(low..=high),

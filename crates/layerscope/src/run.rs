@@ -61,6 +61,8 @@ pub enum Event<'a> {
         /// All points.
         of: usize,
     },
+    /// The run can be resumed from here.
+    Saved,
     /// Stopping was asked for and is under way.
     Stopping,
     /// The run is complete; its manifest.
@@ -278,6 +280,7 @@ impl Run<'_> {
                 let inputs = spool.inputs().iter().filter_map(|input| InputStamp::of(input)).collect();
                 let saved = SavedPlan { fingerprint: resumable.clone(), inputs, massive, passes };
                 work.save_plan(&saved)?;
+                show(Event::Saved);
                 saved
             }
         };
@@ -376,6 +379,7 @@ impl Run<'_> {
                 break; // whoever asked to stop is heard in the next pass; the end of this one is worth more than a checkpoint
             }
             collector.with_states(|states| work.save(leg.resumable, blocks, leg.pass, next, states))?;
+            show(Event::Saved);
             if cancel.is_cancelled() {
                 let line = format!(
                     "interrupted after batch {next} of {}: everything up to it is saved; the same command goes on",

@@ -129,6 +129,54 @@ pub struct Options {
     pub on_error: Option<String>,
 }
 
+/// A value as a caller in another language gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// Yes or no.
+    Truth(bool),
+    /// Text and numbers, as one would type them.
+    Words(Vec<String>),
+}
+
+impl Options {
+    /// From the names of flags, with `_` for `-`, and their values.
+    pub fn from_named(values: &[(String, Given)]) -> Result<Options> {
+        use clap::{ArgAction, CommandFactory, Parser};
+        #[derive(Parser)]
+        #[command(no_binary_name = true)]
+        struct Flags {
+            #[command(flatten)]
+            options: Options,
+        }
+        let known = Flags::command();
+        let mut words = Vec::new();
+        for (name, given) in values {
+            let flag = name.replace('_', "-");
+            let Some(argument) = known.get_arguments().find(|argument| argument.get_long() == Some(flag.as_str())) else {
+                let names = known.get_arguments().filter_map(|argument| argument.get_long()).filter(|name| *name != "help");
+                let names: Vec<String> = names.map(|name| name.replace('-', "_")).collect();
+                return Err(Error::Usage(format!("there is no setting `{name}`; there are {}", names.join(", "))));
+            };
+            match (argument.get_action(), given) {
+                (ArgAction::SetTrue, Given::Truth(true)) => words.push(format!("--{flag}")),
+                (ArgAction::SetTrue, Given::Truth(false)) => {}
+                (ArgAction::SetTrue, Given::Words(_)) => return Err(Error::Usage(format!("{name} is either true or false"))),
+                (_, Given::Truth(truth)) => words.push(format!("--{flag}={truth}")),
+                (ArgAction::Append, Given::Words(values)) => words.extend(values.iter().map(|value| format!("--{flag}={value}"))),
+                (_, Given::Words(values)) => words.push(format!("--{flag}={}", values.join(","))),
+            }
+        }
+        match Flags::try_parse_from(words) {
+            Ok(flags) => Ok(flags.options),
+            Err(problem) => {
+                let text = problem.to_string();
+                let line = text.lines().next().unwrap_or_default();
+                Err(Error::Usage(line.trim_start_matches("error: ").to_owned()))
+            }
+        }
+    }
+}
+
 /// Where a setting came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -351,6 +399,24 @@ mod tests {
         assert_eq!(chosen("group"), Some(Setting { value: Some("surface".into()), from: Origin::Preset("paper") }));
         assert_eq!(chosen("massive"), Some(Setting { value: Some("10".into()), from: Origin::Default }));
         assert_eq!(settings.by_preset(), ["--group surface", "--lowercase true", "--sample 0.01", "--specials include", "--wrap bos-eos"]);
+    }
+
+    #[test]
+    fn named_values_are_flags() {
+        let words = |text: &str| Given::Words(vec![text.to_owned()]);
+        let named = |more: &[(&str, Given)]| {
+            let needed = [("model", words("m")), ("corpus", Given::Words(vec!["a".into(), "-".into()])), ("out", words("o"))];
+            Options::from_named(&needed.iter().chain(more).map(|(name, given)| ((*name).to_owned(), given.clone())).collect::<Vec<_>>())
+        };
+        let given = [("max_words", words("63")), ("lowercase", Given::Truth(true)), ("overwrite", Given::Truth(true))];
+        let options = named(&given).expect("known");
+        assert_eq!((options.max_words.as_deref(), options.lowercase.as_deref(), options.overwrite), (Some("63"), Some("true"), true));
+        assert_eq!(options.corpus, ["a", "-"]);
+        let layers = Given::Words(vec!["0".into(), "6".into()]);
+        assert_eq!(named(&[("layers", layers)]).expect("known").layers.as_deref(), Some("0,6"));
+        let line = named(&[("max_word", words("63"))]).expect_err("unknown").to_string();
+        assert!(line.starts_with("there is no setting `max_word`; there are model, revision, corpus,"), "{line}");
+        assert!(named(&[("overwrite", words("yes"))]).is_err());
     }
 
     #[test]

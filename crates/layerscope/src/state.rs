@@ -67,19 +67,34 @@ pub struct About {
 /// Writes tensors and what is to be known about them.
 pub fn write_state(store: &Store, name: &str, about: &About, tensors: &Tensors<'_>) -> Result<()> {
     let failed = |source: io::Error| Error::io(&store.path(name), source);
+    let header = header_of(about, tensors).map_err(failed)?;
+    store.put_atomic(name, |out| write_parts(out, &header, |out| write_tensors(tensors, out)))
+}
+
+/// The same in memory.
+pub fn encode_state(about: &About, tensors: &Tensors<'_>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let written = header_of(about, tensors).and_then(|header| write_parts(&mut bytes, &header, |out| write_tensors(tensors, out)));
+    written.map_err(|source| Error::io("a state in memory".as_ref(), source))?;
+    Ok(bytes)
+}
+
+fn write_tensors(tensors: &Tensors<'_>, out: &mut dyn Write) -> io::Result<()> {
+    tensors.0.values().try_for_each(|tensor| for_each_chunk(&tensor.values, |bytes| out.write_all(bytes)))
+}
+
+fn header_of(about: &About, tensors: &Tensors<'_>) -> io::Result<Vec<u8>> {
     let mut checksums = BTreeMap::new();
     let mut entries = BTreeMap::new();
     let mut end = 0;
     for (tensor_name, tensor) in &tensors.0 {
         let start = end;
         end += (tensor.values.len() * width(&tensor.values)) as u64;
-        checksums.insert(tensor_name.clone(), checksum(&tensor.values).map_err(failed)?);
+        checksums.insert(tensor_name.clone(), checksum(&tensor.values)?);
         let (dtype, shape) = (dtype(&tensor.values).to_owned(), tensor.shape.clone());
         entries.insert(tensor_name.clone(), Entry { dtype, shape, data_offsets: [start, end] });
     }
-    put(store, name, about, &checksums, entries, |out| {
-        tensors.0.values().try_for_each(|tensor| for_each_chunk(&tensor.values, |bytes| out.write_all(bytes)))
-    })
+    header_bytes(about, &checksums, entries)
 }
 
 /// Writes one file with those tensors of several files that `wanted` names, without holding any of them in memory.
@@ -97,35 +112,26 @@ pub fn join_states(store: &Store, name: &str, about: &About, parts: &[&StateFile
         checksums.insert(tensor.clone(), stored.checksum);
         entries.insert(tensor.clone(), Entry { dtype: stored.dtype.clone(), shape: stored.shape.clone(), data_offsets: [start, end] });
     }
-    put(store, name, about, &checksums, entries, |out| sources.values().try_for_each(|(part, stored)| part.copy(stored, out)))
+    let header = header_bytes(about, &checksums, entries).map_err(|source| Error::io(&store.path(name), source))?;
+    store.put_atomic(name, |out| write_parts(out, &header, |out| sources.values().try_for_each(|(part, stored)| part.copy(stored, out))))
 }
 
-fn put(
-    store: &Store,
-    name: &str,
-    about: &About,
-    checksums: &BTreeMap<String, u32>,
-    tensors: BTreeMap<String, Entry>,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<()> {
-    let failed = |source: io::Error| Error::io(&store.path(name), source);
+fn write_parts(out: &mut dyn Write, header: &[u8], write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    out.write_all(&(header.len() as u64).to_le_bytes())?;
+    out.write_all(header)?;
+    write(out)
+}
+
+/// The header with its own checksum in it, padded so that the numbers are aligned.
+fn header_bytes(about: &About, checksums: &BTreeMap<String, u32>, tensors: BTreeMap<String, Entry>) -> io::Result<Vec<u8>> {
     let metadata = Metadata {
         version: VERSION.to_owned(),
         fingerprint: Value::Object(about.fingerprint.clone()).to_string(),
         details: about.details.to_string(),
-        checksums: serde_json::to_string(checksums).map_err(|error| failed(error.into()))?,
+        checksums: serde_json::to_string(checksums)?,
         header_checksum: NO_CHECKSUM.to_owned(),
     };
-    let header = header_bytes(Header { metadata, tensors }).map_err(failed)?;
-    store.put_atomic(name, |out| {
-        out.write_all(&(header.len() as u64).to_le_bytes())?;
-        out.write_all(&header)?;
-        write(out)
-    })
-}
-
-/// The header with its own checksum in it, padded so that the numbers are aligned.
-fn header_bytes(mut header: Header) -> io::Result<Vec<u8>> {
+    let mut header = Header { metadata, tensors };
     header.metadata.header_checksum = format!("{:08x}", crc32fast::hash(&serde_json::to_vec(&header)?));
     let mut bytes = serde_json::to_vec(&header)?;
     bytes.resize(bytes.len().next_multiple_of(8), b' ');
@@ -136,10 +142,30 @@ fn header_bytes(mut header: Header) -> io::Result<Vec<u8>> {
 #[derive(Debug)]
 pub struct StateFile {
     path: PathBuf,
-    file: File,
+    source: Source,
     data: u64,
     about: About,
     tensors: BTreeMap<String, StoredTensor>,
+}
+
+/// Where the bytes are.
+#[derive(Debug)]
+enum Source {
+    File(File),
+    Memory(Vec<u8>),
+}
+
+impl Source {
+    fn read_exact_at(&self, bytes: &mut [u8], start: u64) -> io::Result<()> {
+        match self {
+            Source::File(file) => file.read_exact_at(bytes, start),
+            Source::Memory(held) => {
+                let held = usize::try_from(start).ok().and_then(|start| held.get(start..)?.get(..bytes.len()));
+                bytes.copy_from_slice(held.ok_or(io::ErrorKind::UnexpectedEof)?);
+                Ok(())
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -156,17 +182,27 @@ impl StateFile {
     pub fn open(path: &Path) -> Result<StateFile> {
         let file = File::open(path).map_err(|source| Error::io(path, source))?;
         let size = file.metadata().map_err(|source| Error::io(path, source))?.len();
+        StateFile::parse(Source::File(file), size, path)
+    }
+
+    /// The same of bytes that [`encode_state`] made; `name` is what errors call it.
+    pub fn decode(bytes: Vec<u8>, name: &str) -> Result<StateFile> {
+        let size = bytes.len() as u64;
+        StateFile::parse(Source::Memory(bytes), size, name.as_ref())
+    }
+
+    fn parse(source: Source, size: u64, path: &Path) -> Result<StateFile> {
         let damaged =
             |problem: &str| Error::damaged(path, format!("damaged state: {problem}; an earlier checkpoint or a new run is needed"));
 
         let mut length = [0; 8];
-        read_at(&file, path, &mut length, 0)?;
+        read_at(&source, path, &mut length, 0)?;
         let length = u64::from_le_bytes(length);
         if length > MAX_HEADER || length + 8 > size {
             return Err(damaged("its header does not fit the file"));
         }
         let mut bytes = vec![0; length as usize];
-        read_at(&file, path, &mut bytes, 8)?;
+        read_at(&source, path, &mut bytes, 8)?;
         let mut header: Header = serde_json::from_slice(&bytes).map_err(|_| damaged("its header is not readable"))?;
         if header.metadata.version != VERSION {
             let problem = format!("state of version {}, this program reads version {VERSION}", header.metadata.version);
@@ -192,7 +228,7 @@ impl StateFile {
             let stored = StoredTensor { dtype: entry.dtype, shape: entry.shape, start, bytes: (end - start) as usize, checksum };
             tensors.insert(name, stored);
         }
-        Ok(StateFile { path: path.to_owned(), file, data, about: About { fingerprint, details }, tensors })
+        Ok(StateFile { path: path.to_owned(), source, data, about: About { fingerprint, details }, tensors })
     }
 
     /// What it says beside its numbers.
@@ -231,7 +267,7 @@ impl StateFile {
         let mut done = 0;
         while done < stored.bytes {
             let piece = buffer.len().min(stored.bytes - done);
-            self.file.read_exact_at(&mut buffer[..piece], self.data + stored.start + done as u64)?;
+            self.source.read_exact_at(&mut buffer[..piece], self.data + stored.start + done as u64)?;
             hasher.update(&buffer[..piece]);
             take(&buffer[..piece])?;
             done += piece;
@@ -281,8 +317,8 @@ pub fn differences(there: &Fingerprint, here: &Fingerprint) -> String {
     lines.join("; ")
 }
 
-fn read_at(file: &File, path: &Path, bytes: &mut [u8], start: u64) -> Result<()> {
-    file.read_exact_at(bytes, start).map_err(|source| match source.kind() {
+fn read_at(source: &Source, path: &Path, bytes: &mut [u8], start: u64) -> Result<()> {
+    source.read_exact_at(bytes, start).map_err(|source| match source.kind() {
         io::ErrorKind::UnexpectedEof => Error::damaged(path, "damaged state: ends too early"),
         _ => Error::io(path, source),
     })
@@ -336,14 +372,13 @@ fn checksum(values: &Values<'_>) -> io::Result<u32> {
 fn for_each_chunk(values: &Values<'_>, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     fn pieces<T: Copy, const W: usize>(
         values: &[T],
-        bytes: fn(T) -> [u8; W],
+        bytes: impl Fn(T) -> [u8; W],
         take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut buffer = Vec::with_capacity(W * 8192);
+        let mut buffer = vec![[0; W]; values.len().min(8192)];
         for piece in values.chunks(8192) {
-            buffer.clear();
-            piece.iter().for_each(|value| buffer.extend_from_slice(&bytes(*value)));
-            take(&buffer)?;
+            buffer.iter_mut().zip(piece).for_each(|(place, value)| *place = bytes(*value));
+            take(buffer[..piece.len()].as_flattened())?;
         }
         Ok(())
     }

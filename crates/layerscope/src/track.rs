@@ -307,6 +307,24 @@ fn folder_name(revision: &str) -> String {
     revision.replace('/', "--")
 }
 
+/// Puts complete runs in `out/steps`, one a checkpoint, together as a trajectory. Returns its manifest.
+pub fn join_steps(out: &Path, names: &[String]) -> Result<Value> {
+    let start = Instant::now();
+    let store = Store::create(out)?;
+    if store.path(STATE).exists() {
+        return Err(Error::Refused(format!("{} holds a run of one checkpoint; choose another --out", out.display())));
+    }
+    let mut stations = Vec::with_capacity(names.len());
+    for name in names {
+        let folder = out.join("steps").join(folder_name(name));
+        let path = folder.join(MANIFEST);
+        let text = fs::read(&path).map_err(|source| Error::io(&path, source))?;
+        let manifest = serde_json::from_slice(&text).map_err(|_| Error::damaged(&path, "not readable; measure this step again"))?;
+        stations.push(Station { revision: Revision::new(name), outcome: Outcome::Measured(folder, Box::new(manifest)) });
+    }
+    write_trajectory(&store, &stations, start)
+}
+
 /// The tables over all steps, and the manifest last.
 fn write_trajectory(store: &Store, stations: &[Station], start: Instant) -> Result<Value> {
     let measured: Vec<(&Revision, &Path, &Value)> = stations
@@ -333,15 +351,21 @@ fn write_trajectory(store: &Store, stations: &[Station], start: Instant) -> Resu
     let mut layers = Vec::new();
     let (mut norms, mut projections) = (Vec::new(), Vec::new());
     for (revision, folder, _) in &measured {
-        for name in ["layers.parquet", WEIGHTS] {
-            layers.push((*revision, parquet::read(&folder.join(name))?));
+        // States that came from elsewhere have no weights.
+        for path in ["layers.parquet", WEIGHTS].map(|name| folder.join(name)).iter().filter(|path| path.exists()) {
+            layers.push((*revision, parquet::read(path)?));
         }
         norms.push((*revision, parquet::read(&folder.join("norms.parquet"))?));
-        projections.push((*revision, parquet::read(&folder.join(PROJECTIONS))?));
+        // A step of a training in memory has no matrices of its own.
+        if folder.join(PROJECTIONS).exists() {
+            projections.push((*revision, parquet::read(&folder.join(PROJECTIONS))?));
+        }
     }
     put_table(store, "layers.parquet", &stacked(&layers)?)?;
     put_table(store, "norms.parquet", &stacked(&norms)?)?;
-    put_table(store, PROJECTIONS, &stacked(&projections)?)?;
+    if !projections.is_empty() {
+        put_table(store, PROJECTIONS, &stacked(&projections)?)?;
+    }
     let manifest = trajectory_manifest(stations, &measured, manifest, start.elapsed().as_secs_f64());
     put_json(store, &manifest)?;
     Ok(manifest)
@@ -392,7 +416,7 @@ fn trajectory_manifest(stations: &[Station], measured: &[(&Revision, &Path, &Val
     if let Some(fields) = manifest.as_object_mut() {
         fields.retain(|name, _| !of_one.contains(&name.as_str()));
     }
-    manifest["command"] = json!(std::env::args().collect::<Vec<_>>());
+    manifest["command"] = json!(crate::command::words());
     manifest["model"]["revision"] = Value::Null;
     manifest["model"]["fingerprint"] = Value::Null;
     manifest["wall_seconds"] = json!(seconds);

@@ -22,11 +22,7 @@ impl Style {
 
     /// The font file.
     pub fn bytes(self) -> &'static [u8] {
-        match self {
-            Style::Regular => include_bytes!("../../assets/fonts/regular.ttf"),
-            Style::SemiBold => include_bytes!("../../assets/fonts/semibold.ttf"),
-            Style::Italic => include_bytes!("../../assets/fonts/italic.ttf"),
-        }
+        &crate::assets::FONTS[self as usize]
     }
 
     /// A smaller set of characters, compressed, to put inside SVG files.

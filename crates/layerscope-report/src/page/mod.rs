@@ -19,12 +19,10 @@ use std::ops::RangeInclusive;
 use index::Source;
 pub use served::Served;
 
+use crate::assets::PAGE;
 use crate::error::Result;
 use crate::run::Run;
 use crate::text::visible;
-
-/// The built page: mark-up, style and program, without data.
-const TEMPLATE: &str = include_str!("../../assets/page.html");
 
 /// Where the title stands in the template.
 const TITLE: &str = "<title>Layerscope</title>";
@@ -58,7 +56,7 @@ fn write_with(
     let labels = Run::labels(&sources.iter().map(|source| source.run.as_ref()).collect::<Vec<_>>());
     let title = settings.title.clone().unwrap_or_else(|| labels.join(", "));
     let named = format!("<title>{} · Layerscope</title>", escaped(&visible(&title)));
-    let (before, after) = TEMPLATE.split_once(DATA).expect("the template has a place for data");
+    let (before, after) = PAGE.split_once(DATA).expect("the template has a place for data");
     let changed = |page: String, (from, to): &(&str, &str)| page.replacen(from, to, 1);
     let before = changes.iter().fold(before.to_owned(), changed).replacen(TITLE, &named, 1);
     out.write_all(before.as_bytes())?;

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::index::{self, LARGE, Source};
-use super::{Settings, TEMPLATE, write_with};
+use super::{Settings, write_with};
+use crate::assets::PAGE;
 use crate::error::{Error, Result};
 use crate::run::{MANIFEST, Run, Step};
 
@@ -68,7 +69,7 @@ impl Served {
 
     /// The page's Content-Security-Policy, for a header.
     pub fn policy() -> String {
-        let policy = TEMPLATE.split(POLICY).nth(1).and_then(|rest| rest.split('"').next()).expect("the template has a policy");
+        let policy = PAGE.split(POLICY).nth(1).and_then(|rest| rest.split('"').next()).expect("the template has a policy");
         format!("{SERVED_POLICY}{policy}")
     }
 }

@@ -63,6 +63,16 @@ impl PointSketch {
         &self.sequences
     }
 
+    /// Makes room for more groups.
+    pub fn grow(&mut self, groups: usize) {
+        self.groups.grow(groups);
+    }
+
+    /// Number of groups, those without states included.
+    pub fn group_count(&self) -> usize {
+        self.groups.groups()
+    }
+
     /// Adds the counted rows of a batch. A refused batch leaves the sketch as it was.
     pub fn update(&mut self, batch: &BatchRows) -> Result<()> {
         self.groups.check(batch)?;

@@ -66,6 +66,11 @@ impl HashSample {
         k * (dim * size_of::<f32>() + entry)
     }
 
+    /// How many states it keeps at most.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Number of kept states.
     pub fn len(&self) -> usize {
         self.places.len()

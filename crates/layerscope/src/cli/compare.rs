@@ -11,6 +11,7 @@ use super::show::with_frequency;
 use super::{print, write_table};
 use crate::compare::Comparison;
 use crate::error::{Error, Result};
+use crate::mirror;
 use crate::store::Store;
 
 #[derive(clap::Args)]
@@ -36,15 +37,9 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let format = if arguments.format == "text" { None } else { Some(format(&arguments.format)?) };
-    let runs = arguments.folders.iter().map(|folder| Run::open(folder)).collect::<Result<Vec<_>, _>>()?;
-    let layers = |run: &Run| match &arguments.frequency {
-        Some(frequency) => with_frequency(&run.folder, frequency, "layers"),
-        None => Ok(run.layers.clone()),
-    };
-    let mut comparison = Comparison::new(&runs, &runs.iter().map(layers).collect::<Result<Vec<_>>>()?)?;
-    if !arguments.measures.is_empty() {
-        comparison.keep(&arguments.measures)?;
-    }
+    let folders = mirror::fetch_all(&arguments.folders)?;
+    let runs = folders.iter().map(|folder| Run::open(folder)).collect::<Result<Vec<_>, _>>()?;
+    let comparison = compare(&runs, arguments.frequency.as_deref(), &arguments.measures)?;
     match format {
         None => print(&comparison.overview(!arguments.measures.is_empty()))?,
         Some(format) => {
@@ -68,6 +63,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         said.lines().for_each(|line| eprintln!("layerscope: {}", visible(line)));
         Ok(())
     }
+}
+
+/// Compares runs with the first of them; of all measures where none is named.
+pub fn compare(runs: &[Run], frequency: Option<&str>, measures: &[String]) -> Result<Comparison> {
+    let layers = |run: &Run| match frequency {
+        Some(frequency) => with_frequency(&run.folder, frequency, "layers"),
+        None => Ok(run.layers.clone()),
+    };
+    let mut comparison = Comparison::new(runs, &runs.iter().map(layers).collect::<Result<Vec<_>>>()?)?;
+    if !measures.is_empty() {
+        comparison.keep(measures)?;
+    }
+    Ok(comparison)
 }
 
 fn format(name: &str) -> Result<Format> {

@@ -13,7 +13,7 @@ use crate::revisions::Source;
 use crate::text::bytes;
 
 /// The folder of a model, fetched from the hub where it is not one; shows what arrives.
-pub(super) fn locate(model: &str, revision: Option<&str>) -> Result<Located> {
+pub fn locate(model: &str, revision: Option<&str>) -> Result<Located> {
     if revision.is_none()
         && !Path::new(model).exists()
         && let Some(pocket) = embedded::locate(model)?
@@ -24,7 +24,7 @@ pub(super) fn locate(model: &str, revision: Option<&str>) -> Result<Located> {
 }
 
 /// Where the checkpoints of a model are: its folder, or the hub.
-pub(super) fn checkpoints(model: &str) -> Result<Source> {
+pub fn checkpoints(model: &str) -> Result<Source> {
     let pocket = if Path::new(model).exists() { None } else { embedded::locate(model)? };
     match (pocket, Path::new(model).is_dir()) {
         (Some(folder), _) => Ok(Source::Folder(folder.to_path_buf())),

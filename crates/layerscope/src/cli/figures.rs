@@ -7,6 +7,7 @@ use layerscope_report::figure::{self, LIST, Settings, Skipped};
 
 use super::print;
 use crate::error::{Error, Result};
+use crate::mirror;
 use crate::plan::parse_frequency;
 use crate::settings::wrong;
 
@@ -49,7 +50,8 @@ pub(super) struct Look {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let runs = arguments.folders.iter().map(|folder| Run::open(folder)).collect::<Result<Vec<_>, _>>()?;
+    let folders = mirror::fetch_all(&arguments.folders)?;
+    let runs = folders.iter().map(|folder| Run::open(folder)).collect::<Result<Vec<_>, _>>()?;
     print(&arguments.look.draw(&runs, arguments.frequency.as_deref(), &arguments.out)?)
 }
 

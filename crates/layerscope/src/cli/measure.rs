@@ -4,6 +4,7 @@ use super::{download, print, print_json};
 use crate::cancel::CancelToken;
 use crate::cli::progress::Display;
 use crate::error::{Error, Result};
+use crate::mirror;
 use crate::plan::Plan;
 use crate::run::measure;
 use crate::settings::Options;
@@ -26,11 +27,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let folder = download::locate(&plan.model, plan.revision.as_deref())?;
     let cancel = CancelToken::on_signals().map_err(|source| Error::io("signals".as_ref(), source))?;
     let mut display = Display::new(arguments.quiet, arguments.json);
-    let manifest = measure(plan, &folder, &cancel, &mut |event| display.show(event));
+    let finished = mirror::into(&out, &cancel, &mut |event| display.show(event), |here, show| {
+        measure(Plan { out: here.to_owned(), ..plan }, &folder, &cancel, show)
+    });
     display.end();
-    let manifest = manifest?;
+    let (manifest, here) = finished?;
     match arguments.json {
         true => print_json(&serde_json::json!({ "event": "result", "out": out, "manifest": manifest }).to_string()),
-        false => print(&super::show::overview(&out)?),
+        false => print(&super::show::overview(&here)?),
     }
 }

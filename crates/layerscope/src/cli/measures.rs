@@ -6,7 +6,7 @@ use layerscope_stats::measure::MEASURES;
 use crate::error::Result;
 
 /// Name, family, formula, source, needs, variants and what `n` counts, from the table that also drives the program.
-pub(crate) fn table() -> Result<Table> {
+pub fn table() -> Result<Table> {
     let text = |of: &dyn Fn(&layerscope_stats::measure::Measure) -> String| {
         Column::Text(MEASURES.iter().map(|measure| Some(of(measure))).collect())
     };

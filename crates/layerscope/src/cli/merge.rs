@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use super::{print, show};
+use crate::cancel::CancelToken;
 use crate::error::Result;
 use crate::merge::merge;
+use crate::mirror;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -23,10 +25,14 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    merge(&arguments.folders, &arguments.out, arguments.overwrite, &mut |point| {
-        if !arguments.quiet {
-            eprintln!("layerscope: merging layer {} ({})", point.layer, point.point);
-        }
+    let shards = mirror::fetch_all(&arguments.folders)?;
+    let folders: Vec<PathBuf> = shards.iter().map(|shard| shard.to_path_buf()).collect();
+    let (_, here) = mirror::into(&arguments.out, &CancelToken::default(), &mut |_| {}, |here, _| {
+        merge(&folders, here, arguments.overwrite, &mut |point| {
+            if !arguments.quiet {
+                eprintln!("layerscope: merging layer {} ({})", point.layer, point.point);
+            }
+        })
     })?;
-    print(&show::overview(&arguments.out)?)
+    print(&show::overview(&here)?)
 }

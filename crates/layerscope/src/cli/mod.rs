@@ -1,22 +1,23 @@
 //! The command line: one file a command, each a few lines over the library.
 
-mod compare;
+pub mod compare;
 mod demo;
-mod download;
+pub mod download;
 mod figures;
+mod import;
 mod inspect;
 mod measure;
-mod measures;
+pub mod measures;
 mod merge;
-mod models;
-mod panics;
-mod progress;
+pub mod models;
+pub mod progress;
 mod report;
 mod serve;
-mod show;
+pub mod show;
 mod track;
-mod weights;
+pub mod weights;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ use layerscope_report::export::{self, Format};
 use layerscope_report::text::{visible, visible_json};
 
 use crate::error::{Error, Result};
+use crate::{command, panics};
 
 /// An instrument for looking inside Transformers.
 #[derive(Parser)]
@@ -48,6 +50,8 @@ enum Command {
     Track(Box<track::Arguments>),
     /// Join the shards of a measurement into one run
     Merge(merge::Arguments),
+    /// States computed elsewhere (.npy, .npz, .safetensors, .parquet) as a run
+    Import(Box<import::Arguments>),
     /// Every figure of the papers that the runs can support, as SVG, PDF, PNG and CSV
     Figures(figures::Arguments),
     /// One self-contained page to explore runs with
@@ -74,13 +78,27 @@ enum Command {
 
 /// Runs the program on the process's arguments.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    ExitCode::from(run(std::env::args_os().collect()))
+}
+
+/// Runs the program on these words, the first of which is its name; returns its exit status.
+pub fn run(words: Vec<OsString>) -> u8 {
+    command::remember(words.iter().map(|word| word.to_string_lossy().into_owned()).collect());
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(problem) => {
+            // Help that nobody reads is no error.
+            let _ = problem.print();
+            return problem.exit_code() as u8;
+        }
+    };
     let (command, verbose) = (arguments.command, arguments.verbose);
     let outcome = panics::caught(|| match command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Track(arguments) => track::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
@@ -92,7 +110,7 @@ pub fn main() -> ExitCode {
         Command::Models => print(&models::table()),
     });
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => {
             // Names of files, tensors and columns are somebody else's: a terminal must not obey them.
             eprintln!("layerscope: {}", visible(&error.to_string()));
@@ -100,7 +118,7 @@ pub fn main() -> ExitCode {
                 let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
                 causes.for_each(|cause| eprintln!("  because: {}", visible(&cause.to_string())));
             }
-            ExitCode::from(error.exit_status())
+            error.exit_status()
         }
     }
 }

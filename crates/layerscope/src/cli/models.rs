@@ -5,7 +5,7 @@ use std::fmt::Write;
 use layerscope_model::families::FAMILIES;
 
 /// Every family: its `model_type`s and well-known checkpoints.
-pub(super) fn table() -> String {
+pub fn table() -> String {
     let names: Vec<String> = FAMILIES.iter().map(|family| family.model_types.join(", ")).collect();
     let width = names.iter().map(String::len).max().unwrap_or(0).max("model_type".len());
     let mut table = format!("{:<width$}  checkpoints\n{}  {}\n", "model_type", "─".repeat(width), "─".repeat(40));

@@ -15,23 +15,29 @@ const BAR: Duration = Duration::from_millis(200);
 const LINE: Duration = Duration::from_secs(30);
 
 /// Where events are shown.
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Warnings alone.
     Quiet,
+    /// A bar that is drawn again and again.
     Bar,
+    /// A line now and then.
     Lines,
+    /// JSON lines.
     Json,
 }
 
 /// Shows the events of a run.
-pub(super) struct Display {
+pub struct Display {
     mode: Mode,
+    out: Box<dyn Write + Send>,
     phase: Option<(&'static str, Instant)>,
     drawn: Option<Instant>,
     open_line: bool,
 }
 
 impl Display {
+    /// On standard error as it is, or as JSON lines on standard output.
     pub fn new(quiet: bool, json: bool) -> Display {
         let mode = match () {
             () if json => Mode::Json,
@@ -39,14 +45,24 @@ impl Display {
             () if std::io::stderr().is_terminal() => Mode::Bar,
             () => Mode::Lines,
         };
-        Display { mode, phase: None, drawn: None, open_line: false }
+        match mode {
+            Mode::Json => Display::to(Box::new(std::io::stdout()), mode),
+            _ => Display::to(Box::new(std::io::stderr()), mode),
+        }
     }
 
+    /// Wherever the caller wants it; every text comes in one piece.
+    pub fn to(out: Box<dyn Write + Send>, mode: Mode) -> Display {
+        Display { mode, out, phase: None, drawn: None, open_line: false }
+    }
+
+    /// Shows an event, if it is time.
     pub fn show(&mut self, event: Event<'_>) {
         match event {
             Event::Note(text) | Event::Estimate(text) => self.say("note", &text),
             Event::Warning(text) => self.say("warning", &text),
             Event::Stopping => self.say("note", "stopping: finishing the batches under way and saving; once more to stop at once"),
+            Event::Saved => {}
             Event::Finished(_) => self.end(),
             Event::Tables { done, of } => self.step("computing tables", Some(done as f64 / of as f64), |_| {
                 (format!("{done} of {of} points"), json!({ "done": done, "points": of }))
@@ -81,20 +97,24 @@ impl Display {
     /// Ends the line of a bar.
     pub fn end(&mut self) {
         if self.open_line {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
             self.open_line = false;
+            self.emit("\r\x1b[K");
         }
     }
 
     fn say(&mut self, kind: &str, text: &str) {
         self.end();
+        match (self.mode, kind) {
+            (Mode::Json, _) => self.emit(&format!("{}\n", visible_json(&json!({ "event": kind, "text": text }).to_string()))),
+            (Mode::Quiet, "note") => {}
+            (_, "warning") => self.emit(&format!("layerscope: warning: {}\n", visible(text))),
+            _ => self.emit(&format!("layerscope: {}\n", visible(text))),
+        }
+    }
+
+    fn emit(&mut self, text: &str) {
         // Nobody listening is no reason to stop.
-        let _ = match (self.mode, kind) {
-            (Mode::Json, _) => writeln!(std::io::stdout(), "{}", visible_json(&json!({ "event": kind, "text": text }).to_string())),
-            (Mode::Quiet, "note") => Ok(()),
-            (_, "warning") => writeln!(std::io::stderr(), "layerscope: warning: {}", visible(text)),
-            _ => writeln!(std::io::stderr(), "layerscope: {}", visible(text)),
-        };
+        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 
     fn step(&mut self, phase: &'static str, fraction: Option<f64>, describe: impl FnOnce(f64) -> (String, serde_json::Value)) {
@@ -130,14 +150,14 @@ impl Display {
 
     fn draw(&mut self, phase: &str, fraction: Option<f64>, left: Option<f64>, text: &str, json: serde_json::Value) {
         let line = line(phase, fraction, left, text);
-        let _ = match self.mode {
-            Mode::Json => writeln!(std::io::stdout(), "{}", json!({ "event": phase, "progress": json })),
+        match self.mode {
+            Mode::Json => self.emit(&format!("{}\n", json!({ "event": phase, "progress": json }))),
             Mode::Bar => {
                 self.open_line = true;
-                write!(std::io::stderr(), "\r\x1b[K{line}")
+                self.emit(&format!("\r\x1b[K{line}"));
             }
-            _ => writeln!(std::io::stderr(), "layerscope: {line}"),
-        };
+            _ => self.emit(&format!("layerscope: {line}\n")),
+        }
     }
 }
 

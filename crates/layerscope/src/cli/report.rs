@@ -6,6 +6,7 @@ use layerscope_report::{Run, page};
 
 use super::print;
 use crate::error::{Error, Result};
+use crate::mirror;
 use crate::plan::parse_frequency;
 use crate::store::Store;
 
@@ -26,7 +27,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let runs = arguments.folders.iter().map(|folder| Run::open(folder)).collect::<Result<Vec<_>, _>>()?;
+    let folders = mirror::fetch_all(&arguments.folders)?;
+    let runs = folders.iter().map(|folder| Run::open(folder)).collect::<Result<Vec<_>, _>>()?;
     let frequency = arguments.frequency.as_deref().map(parse_frequency).transpose()?;
     let settings = page::Settings { frequency, title: arguments.title.clone() };
     let mut bytes = Vec::new();

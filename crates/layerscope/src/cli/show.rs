@@ -8,6 +8,7 @@ use layerscope_report::{Cell, Run, Table};
 use super::{print, write_table};
 use crate::error::{Error, Result};
 use crate::finish::StoredRun;
+use crate::mirror;
 use crate::plan::parse_frequency;
 use crate::summary::summary_table;
 use crate::text::grouped;
@@ -31,15 +32,16 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let format: Format = arguments.format.parse()?;
+    let folder = mirror::fetch(&arguments.folder)?;
     let Some(name) = &arguments.table else {
         return match &arguments.frequency {
-            Some(frequency) => print(&summary_table(&with_frequency(&arguments.folder, frequency, "layers")?)),
-            None => print(&overview(&arguments.folder)?),
+            Some(frequency) => print(&summary_table(&with_frequency(&folder, frequency, "layers")?)),
+            None => print(&overview(&folder)?),
         };
     };
     let table = match &arguments.frequency {
-        Some(frequency) => with_frequency(&arguments.folder, frequency, name)?,
-        None => stored(&arguments.folder, name)?,
+        Some(frequency) => with_frequency(&folder, frequency, name)?,
+        None => stored(&folder, name)?,
     };
     write_table(&table, format)
 }
@@ -106,7 +108,7 @@ fn reselected(stored: &Table, fresh: &Table) -> Result<Table> {
 }
 
 /// What was measured, in a few lines, and the summary of all layers.
-pub(super) fn overview(folder: &Path) -> Result<String> {
+pub fn overview(folder: &Path) -> Result<String> {
     let run = Run::open(folder)?;
     let number = |key: &str| grouped(run.manifest["corpus"][key].as_u64().unwrap_or(0) as usize);
     let text = |key: &str| run.manifest["model"][key].as_str().unwrap_or("").to_owned();

@@ -4,6 +4,7 @@ use super::{download, print, print_json, show};
 use crate::cancel::CancelToken;
 use crate::cli::progress::Display;
 use crate::error::{Error, Result};
+use crate::mirror;
 use crate::plan::Plan;
 use crate::settings::Options;
 use crate::track::{Journey, track};
@@ -35,11 +36,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let (source, revisions) = (download::checkpoints(&plan.model)?, arguments.revisions.clone());
     let cancel = CancelToken::on_signals().map_err(|source| Error::io("signals".as_ref(), source))?;
     let mut display = Display::new(arguments.quiet, arguments.json);
-    let manifest = track(Journey { plan, source, revisions, evict: arguments.evict }, &cancel, &mut |event| display.show(event));
+    let finished = mirror::into(&out, &cancel, &mut |event| display.show(event), |here, show| {
+        let plan = Plan { out: here.to_owned(), ..plan };
+        track(Journey { plan, source, revisions, evict: arguments.evict }, &cancel, show)
+    });
     display.end();
-    let manifest = manifest?;
+    let (manifest, here) = finished?;
     match arguments.json {
         true => print_json(&serde_json::json!({ "event": "result", "out": out, "manifest": manifest }).to_string()),
-        false => print(&show::overview(&out)?),
+        false => print(&show::overview(&here)?),
     }
 }

@@ -1,6 +1,6 @@
 //! `layerscope weights`: embedding matrices and norms, no corpus needed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use layerscope_model::Model;
 use layerscope_report::Table;
@@ -8,33 +8,42 @@ use layerscope_report::export::{self, Format};
 use serde_json::json;
 
 use super::{download, print, print_json, write_table};
+use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use crate::facts::{ModelFacts, model_fingerprint, model_name};
 use crate::finish::{PROJECTIONS, put_json, put_table, write_weights};
+use crate::mirror;
 use crate::store::Store;
 use crate::track::{Reference, stacked};
 use crate::weights::{MatrixMeasures, embedding_measures, embeddings_table, norm_facts, norms_table, projections_table};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// A folder with config.json and weights, or a hub id such as org/name
-    #[arg(long, value_name = "M")]
-    model: String,
-    /// Branch, tag or commit of a hub model
-    #[arg(long, value_name = "R")]
-    revision: Option<String>,
-    /// Checkpoints, as names and globs separated by commas: one table over all steps
-    #[arg(long, value_name = "G", conflicts_with = "revision")]
-    revisions: Option<String>,
-    /// Also write layers.parquet, norms.parquet, spectra.parquet, projections.parquet and manifest.json there
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
     /// embeddings or norms; both without it, which csv and jsonl cannot hold
     #[arg(long, value_name = "T")]
     table: Option<Which>,
     /// md, csv, json (one object with both tables, or the list of one), jsonl or latex
     #[arg(long, value_name = "F", default_value = "md")]
     format: String,
+}
+
+/// Whose weights, and where they go.
+#[derive(Clone, clap::Args)]
+pub struct Asked {
+    /// A folder with config.json and weights, or a hub id such as org/name
+    #[arg(long, value_name = "M")]
+    pub model: String,
+    /// Branch, tag or commit of a hub model
+    #[arg(long, value_name = "R")]
+    pub revision: Option<String>,
+    /// Checkpoints, as names and globs separated by commas: one table over all steps
+    #[arg(long, value_name = "G", conflicts_with = "revision")]
+    pub revisions: Option<String>,
+    /// Also write layers.parquet, norms.parquet, spectra.parquet, projections.parquet and manifest.json there
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 /// One of the two tables.
@@ -51,10 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.table.is_none() && matches!(format, Format::Csv | Format::JsonLines) {
         return Err(Error::Usage(format!("{} holds one table: add --table embeddings or --table norms", format.name())));
     }
-    let weights = match &arguments.revisions {
-        Some(revisions) => of_training(arguments, revisions)?,
-        None => of_one(arguments)?,
-    };
+    let weights = read(&arguments.asked)?;
     match arguments.table {
         Some(Which::Embeddings) => write_table(&weights.embeddings, format),
         Some(Which::Norms) => write_table(&weights.norms, format),
@@ -79,12 +85,28 @@ fn print_both(weights: &Weights, format: Format) -> Result<()> {
     }
 }
 
+/// Measures the matrices and norms, and writes them where that was asked for.
+pub fn read(asked: &Asked) -> Result<Weights> {
+    let Some(out) = &asked.out else { return read_here(asked) };
+    let into_folder = |here: &Path| read_here(&Asked { out: Some(here.to_owned()), ..asked.clone() });
+    mirror::into(out, &CancelToken::default(), &mut |_| {}, |here, _| into_folder(here)).map(|(weights, _)| weights)
+}
+
+fn read_here(asked: &Asked) -> Result<Weights> {
+    match &asked.revisions {
+        Some(revisions) => of_training(asked, revisions),
+        None => of_one(asked),
+    }
+}
+
 /// What is printed.
-struct Weights {
+pub struct Weights {
     /// Where the matrices come from, and what could not be read.
-    sources: Vec<String>,
-    embeddings: Table,
-    norms: Table,
+    pub sources: Vec<String>,
+    /// Measures of the matrices.
+    pub embeddings: Table,
+    /// Statistics of the norms.
+    pub norms: Table,
     /// Columns that say nothing.
     hidden: &'static [&'static str],
 }
@@ -94,7 +116,7 @@ fn sources(matrices: &[MatrixMeasures]) -> Vec<String> {
 }
 
 /// Of one checkpoint.
-fn of_one(arguments: &Arguments) -> Result<Weights> {
+fn of_one(arguments: &Asked) -> Result<Weights> {
     let folder = download::locate(&arguments.model, arguments.revision.as_deref())?;
     let model = Model::open(&folder)?;
     let matrices = embedding_measures(&model)?;
@@ -108,7 +130,7 @@ fn of_one(arguments: &Arguments) -> Result<Weights> {
 }
 
 /// Of all checkpoints of a training; those that cannot be used are said and left out.
-fn of_training(arguments: &Arguments, revisions: &str) -> Result<Weights> {
+fn of_training(arguments: &Asked, revisions: &str) -> Result<Weights> {
     let source = download::checkpoints(&arguments.model)?;
     let (name, mut reference) = (model_name(&arguments.model), Reference::default());
     let (mut entries, mut norms, mut projections, mut said, mut last) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), None);
@@ -147,7 +169,7 @@ fn of_training(arguments: &Arguments, revisions: &str) -> Result<Weights> {
         put_table(&store, "norms.parquet", &norms)?;
         put_table(&store, PROJECTIONS, &stacked(&projections)?)?;
         let facts = ModelFacts::new(&arguments.model, None, model_fingerprint(&model)?, &model);
-        let command: Vec<String> = std::env::args().collect();
+        let command = crate::command::words();
         put_json(
             &store,
             &json!({

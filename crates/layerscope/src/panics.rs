@@ -12,7 +12,7 @@ static LAST: Mutex<Option<String>> = Mutex::new(None);
 const SECOND_HAND: &str = "a scoped thread panicked";
 
 /// Runs a command; a panic that nobody catches becomes an error.
-pub(super) fn caught(command: impl FnOnce() -> Result<()>) -> Result<()> {
+pub fn caught<T>(command: impl FnOnce() -> Result<T>) -> Result<T> {
     set_hook(Box::new(remember));
     catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|_| {
         let what = LAST.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,0 +1,156 @@
+//! Many rows of few groups, of which only norms and cosines are wanted: every row is read from memory once.
+
+use std::collections::HashMap;
+
+use layerscope_stats::sketch::{PointSketch, SketchSet};
+use layerscope_stats::{NOT_COUNTED, Segments};
+
+use super::rows::{GroupsOf, StateRows};
+use super::{Gatherer, Place, lock};
+use crate::error::Result;
+
+/// Rows that a group has at least, on average: merging a group costs as much as entering a few rows.
+const ROWS_PER_GROUP: usize = 16;
+/// Ids below this are numbered without hashing.
+const DIRECT: u64 = 1 << 14;
+
+/// The groups of an update, numbered as they come.
+struct Numbered {
+    /// Of every row.
+    numbers: Vec<u32>,
+    /// The first row of every group.
+    firsts: Vec<usize>,
+}
+
+impl Gatherer {
+    /// Adds rows if they are of this kind and all that count are finite; otherwise nothing has changed.
+    pub(super) fn update_few(&self, at: Place, rows: &StateRows<'_>, count: usize) -> Result<bool> {
+        let simple = self.sketches == SketchSet::default() && self.settings.tokens.is_empty() && rows.documents.is_none();
+        let Some(mut local) = simple.then(|| Numbered::of(&rows.groups, count)).flatten() else { return Ok(false) };
+        if let Some(mask) = rows.mask {
+            local.numbers.iter_mut().zip(mask).filter(|(_, counts)| !**counts).for_each(|(number, _)| *number = NOT_COUNTED);
+        }
+        let mut moments = PointSketch::new(local.firsts.len(), self.settings.dim, self.settings.massive_norm);
+        if moments.update_once(rows.states, &Segments::new(&local.numbers))?.is_some() {
+            return Ok(false);
+        }
+        let (names, known) = {
+            let mut groups = lock(&self.groups);
+            (groups.numbers_of(&rows.groups, &local.firsts)?, groups.len())
+        };
+        let point = self.point(at);
+        let mut point = lock(&point);
+        point.grow(known);
+        point.moments.merge_renamed(&moments, &names)?;
+        point.counts.rows += count as u64;
+        Ok(true)
+    }
+}
+
+impl Numbered {
+    /// None if there are many groups for so many rows.
+    fn of(groups: &GroupsOf<'_>, count: usize) -> Option<Numbered> {
+        match groups {
+            GroupsOf::None => (count >= ROWS_PER_GROUP).then(|| Numbered { numbers: vec![0; count], firsts: vec![0] }),
+            GroupsOf::Ids(ids) => {
+                let largest = ids.iter().max()?;
+                let mut direct = vec![NOT_COUNTED; if *largest < DIRECT { *largest as usize + 1 } else { 0 }];
+                let mut hashed = HashMap::new();
+                Numbered::by(count, |row, next| {
+                    let known = match direct.get_mut(ids[row] as usize) {
+                        Some(known) => known,
+                        None => hashed.entry(ids[row]).or_insert(NOT_COUNTED),
+                    };
+                    *known = (*known).min(next);
+                    *known
+                })
+            }
+            GroupsOf::Names(names) => {
+                let mut hashed = HashMap::new();
+                Numbered::by(count, |row, next| *hashed.entry(names[row].as_str()).or_insert(next))
+            }
+        }
+    }
+
+    /// `number(row, next)` is the number of the row's group: `next` if it is a new one.
+    fn by(count: usize, mut number: impl FnMut(usize, u32) -> u32) -> Option<Numbered> {
+        let mut found = Numbered { numbers: Vec::with_capacity(count), firsts: Vec::new() };
+        for row in 0..count {
+            let next = found.firsts.len() as u32;
+            let own = number(row, next);
+            if own == next {
+                found.firsts.push(row);
+                if found.firsts.len() * ROWS_PER_GROUP > count {
+                    return None;
+                }
+            }
+            found.numbers.push(own);
+        }
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gather::GatherSettings;
+
+    const DIM: usize = 3;
+    const ROWS: usize = 400;
+
+    fn gatherer() -> Gatherer {
+        let families = vec!["norm".to_owned(), "cosine".to_owned()];
+        Gatherer::new(GatherSettings { measures: families, massive_norm: Some(50.0), ..GatherSettings::new(DIM) }).unwrap()
+    }
+
+    fn states() -> Vec<f32> {
+        (0..ROWS * DIM).map(|at| ((at * 7919 % 1009) as f32).sqrt() - 9.0 + if at % 97 == 0 { 80.0 } else { 0.0 }).collect()
+    }
+
+    #[test]
+    fn rows_together_are_what_they_are_one_by_one() {
+        let (states, mask): (Vec<f32>, Vec<bool>) = (states(), (0..ROWS).map(|row| row % 11 != 4).collect());
+        let small: Vec<u64> = (0..ROWS as u64).map(|row| row * row % 5).collect();
+        let large: Vec<u64> = small.iter().map(|id| id << 40).collect();
+        let names: Vec<String> = small.iter().map(|id| format!("group {id}")).collect();
+        for groups in [GroupsOf::None, GroupsOf::Ids(&small), GroupsOf::Ids(&large), GroupsOf::Names(&names)] {
+            let (together, apart, at) = (gatherer(), gatherer(), Place::of_layer(2));
+            let rows = StateRows { states: &states, groups, mask: Some(&mask), ..StateRows::default() };
+            assert!(together.update_few(at, &rows, ROWS).unwrap());
+            for row in 0..ROWS {
+                let groups = match groups {
+                    GroupsOf::None => GroupsOf::None,
+                    GroupsOf::Ids(ids) => GroupsOf::Ids(&ids[row..=row]),
+                    GroupsOf::Names(names) => GroupsOf::Names(&names[row..=row]),
+                };
+                let rows = StateRows { states: &states[row * DIM..][..DIM], groups, mask: Some(&mask[row..=row]), ..StateRows::default() };
+                assert!(!apart.update_few(at, &rows, 1).unwrap());
+                apart.update(at, &rows).unwrap();
+            }
+            let (together, apart) = (lock(&together.point(at)).clone(), lock(&apart.point(at)).clone());
+            assert_eq!((together.states(), together.counts), (apart.states(), apart.counts));
+            assert_eq!(together.moments.massive_states(), apart.moments.massive_states());
+            assert!(together.moments.massive_states() > 5);
+            let (ours, theirs) = (together.moments.all().unwrap(), apart.moments.all().unwrap());
+            assert_eq!(ours.groups().count(), theirs.groups().count());
+            for ((id, ours), (their_id, theirs)) in ours.groups().zip(theirs.groups()) {
+                assert_eq!(id, their_id);
+                let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * theirs.square * theirs.n as f64;
+                assert_eq!((ours.n, ours.nonzero), (theirs.n, theirs.nonzero));
+                assert!(close(ours.m2, theirs.m2) && close(ours.square, theirs.square) && close(ours.norm, theirs.norm));
+                assert!((0..DIM).all(|i| close(ours.mean[i], theirs.mean[i]) && close(ours.unit[i], theirs.unit[i])));
+            }
+        }
+    }
+
+    #[test]
+    fn many_groups_and_bad_rows_are_left_to_others() {
+        let (mut states, ids): (Vec<f32>, Vec<u64>) = (states(), (0..ROWS as u64).map(|row| row % 40).collect());
+        let (gatherer, at) = (gatherer(), Place::of_layer(0));
+        assert!(!gatherer.update_few(at, &StateRows::new(&states).groups(GroupsOf::Ids(&ids)), ROWS).unwrap());
+        states[77] = f32::INFINITY;
+        assert!(!gatherer.update_few(at, &StateRows::new(&states), ROWS).unwrap());
+        assert!(gatherer.update(at, &StateRows::new(&states)).unwrap_err().to_string().contains("row 25"));
+        assert_eq!((gatherer.states(at), gatherer.places().len()), (0, 0));
+    }
+}

@@ -1,0 +1,57 @@
+"""Layerscope: an instrument for looking inside Transformers.
+
+Any checkpoint and any text give the geometry of contextualized embeddings at every layer: norms and variances of every token, anisotropy and
+isotropy, intrinsic dimension, what changes from layer to layer, across models and training steps.
+
+>>> import layerscope as ls
+>>> run = ls.measure("pocket-bert", corpus="pocket/corpus/held-out.txt", limit=200, frequency="3:10000")
+>>> round(run.value("slope_v_on_m", layer=3, selection="selected"))  # the norm of a token's mean determines its variance
+-1
+>>> run.report("target/report.html").name
+'report.html'
+
+`measure` runs a corpus through a model, `Collector` takes states of anything that yields vectors, `load` reads a run, `merge` joins shards,
+`compare` puts runs side by side, `track` follows a training, `weights` needs no corpus, `trace` and `hook` look into torch models,
+`layerscope.ray.measure` uses a cluster. Everything that goes wrong is a subclass of `Error`.
+"""
+
+from ._collector import Collector
+from ._compare import Comparison, compare
+from ._errors import CorpusError, DefectError, Error, FileError, Interrupted, ModelError, RefusedError, UsageError
+from ._import import import_states
+from ._layerscope import VERSION as __version__
+from ._measure import measure, measures, merge, track, weights
+from ._run import Run, figures, load, report
+from ._table import Table
+from ._torch import hook, trace
+from ._training import Probe, callback
+
+__all__ = [
+    "Collector",
+    "Comparison",
+    "CorpusError",
+    "DefectError",
+    "Error",
+    "FileError",
+    "Interrupted",
+    "ModelError",
+    "Probe",
+    "RefusedError",
+    "Run",
+    "Table",
+    "UsageError",
+    "__version__",
+    "callback",
+    "compare",
+    "figures",
+    "hook",
+    "import_states",
+    "load",
+    "measure",
+    "measures",
+    "merge",
+    "report",
+    "trace",
+    "track",
+    "weights",
+]

@@ -1,0 +1,67 @@
+"""Several runs side by side."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import _layerscope
+from ._run import Run, _folders, figures
+from ._table import Table
+
+
+class Comparison:
+    """What runs say of the same measures at the same depth: `compare` makes it.
+
+    `table` has a row for every measure, place and run other than the first: what it says (``run, layer, point, depth, selection, measure, variant,
+    step, value, se, n``), what the first run says at the same depth (``first_value`` and so on), and the ``difference`` with its
+    ``difference_se`` and where that error comes from (``difference_error``). `labels` are the names of the runs, `notes` what else is different between
+    them: differences of numbers may come from there.
+    """
+
+    labels: list[str]
+    notes: list[str]
+    table: Table
+
+    def __init__(self, folders: list[str], labels: list[str], notes: list[str], overview: str, table: Table) -> None:
+        self._folders, self._overview = folders, overview
+        self.labels, self.notes, self.table = labels, notes, table
+
+    def summary(self) -> str:
+        """The chief measures of all runs, layer by layer, as text."""
+        return self._overview
+
+    def figures(self, out: str | os.PathLike[str], **options: Any) -> list[Path]:
+        """Draws the figures of all runs; options are those of `layerscope.figures`."""
+        return figures(self._folders, out, **options)
+
+    def __repr__(self) -> str:
+        return self._overview
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self._overview)}</pre>"
+
+
+def compare(
+    runs: Sequence[Run | str | os.PathLike[str]], *, measures: str | Sequence[str] = (), frequency: str | None = None
+) -> Comparison:
+    """Compares runs with the first of them: every measure at every depth, differences, and their standard errors.
+
+    Layers are matched by relative depth, so that models of different depths can be compared; where all runs were measured with ``confidence``
+    on the same text, the errors of differences are those of pairs. `measures` keeps only these ("q,mean_cosine" or a list); `frequency` is MIN:MAX of
+    n_t for the selected groups, in place of each run's own.
+
+    >>> import layerscope as ls
+    >>> one, other = (ls.measure(name, "pocket/corpus/held-out.txt", limit=80, measures="norm") for name in ("pocket-bert", "pocket-gpt"))
+    >>> table = ls.compare([one, other], measures="q").table
+    >>> row = next(row for row in table if row["run"] == "pocket-gpt" and row["layer"] == 3 and row["selection"] == "all")
+    >>> abs(row["difference"] - (other.value("q", layer=3) - one.value("q", layer=3))) < 1e-9
+    True
+    """
+    names = measures.split(",") if isinstance(measures, str) else list(measures)
+    folders = _folders(runs)
+    labels, notes, overview, table = _layerscope.compare(folders, [name for name in names if name], frequency)
+    return Comparison(folders, labels, notes, overview, Table(table))

@@ -1,0 +1,59 @@
+"""Files of states."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import _layerscope
+from ._collector import _settings
+from ._errors import UsageError
+from ._measure import _call, _into, _paths
+from ._run import Run
+
+
+def import_states(
+    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    states: str | None = None,
+    groups: str | None = None,
+    documents: str | None = None,
+    positions: str | None = None,
+    layer: int | None = None,
+    axes: str | None = None,
+    names: Mapping[Any, str] | None = None,
+    overwrite: bool = False,
+    **settings: Any,
+) -> Run:
+    """Measures states that lie in files: .npy, .npz, .safetensors and .parquet, also globs; ``layerscope import`` in Python.
+
+    States have the axes (token, component), or (token, layer, component) in either order of the first two, told apart by the number of tokens, or by
+    `axes`; several arrays of a file whose names end with a number are layers. Arrays called token_ids (or groups), documents and positions
+    say who the rows are; other names are given here, or the path of an .npy file. A file with token_ids and nothing else is one document, as vLLM
+    writes extracted hidden states. `layer` is that of states with two axes. The run is written to `out`
+    (`overwrite` replaces what is there), or lives as long as the returned object. Settings are those of `Collector`.
+
+    >>> import layerscope as ls
+    >>> ls.import_states("no-*.npy")
+    Traceback (most recent call last):
+    ...
+    layerscope._errors.UsageError: no-*.npy matches no file
+    """
+    found: list[Path] = []
+    for path in _paths(files):
+        matched = sorted(glob.glob(path)) if glob.has_magic(path) else [path]
+        if not matched:
+            raise UsageError(f"{path} matches no file")
+        found.extend(Path(match) for match in matched)
+    words = json.dumps(_settings(**settings))
+    called = {str(group): str(name) for group, name in (names or {}).items()}
+    call = _call("import_states", {"files": [str(path) for path in found]})
+    columns = [states, groups, documents, positions, axes]
+    return _into(
+        out, lambda folder: _layerscope.import_states(found, columns, layer, words, called, folder, overwrite or out is None, call)
+    )

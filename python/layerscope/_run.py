@@ -1,0 +1,183 @@
+"""A finished run."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import _layerscope
+from ._errors import UsageError
+from ._table import Table
+
+#: What a notebook shows: the first of these that the run supports.
+_KEY_FIGURES = ["fig2", "fig5", "fig4"]
+
+
+class Run:
+    """The tables of a measurement, and what can be drawn of them.
+
+    `layers` has a row per layer, selection and measure; `groups` one per layer and token; `components` one per layer and component;
+    `spectra` the eigenvalues of the covariance; `tokens` the kept states of chosen tokens in a plane; `norms` statistics of every gamma and beta.
+    Tables that belong to measures which were not computed are None. All are `Table`: Arrow without Arrow.
+
+    >>> import layerscope as ls
+    >>> run = ls.measure("pocket-gpt", corpus="pocket/corpus/held-out.txt", limit=50, frequency="2:1000")
+    >>> run
+    pocket-gpt (...), 6 layers of width 80
+    ...
+    >>> run.value("mean_cosine", layer=6, point="final_norm") < 1
+    True
+    >>> frame = run.layers.to_pandas()  # doctest: +SKIP
+    """
+
+    folder: Path
+    manifest: dict[str, Any]
+    layers: Table
+    groups: Table | None
+    components: Table | None
+    spectra: Table | None
+    tokens: Table | None
+    norms: Table | None
+
+    def __init__(self, folder: str | os.PathLike[str], *, temporary: tempfile.TemporaryDirectory[str] | None = None) -> None:
+        self._place = _place(folder)
+        self._temporary = temporary  # removed with this object, as is the copy of a run that lies at an address
+        self._copy = _layerscope.fetch(self._place) if "://" in self._place else None
+        self.folder = Path(self._copy.path() if self._copy else self._place)
+        manifest, tables = _layerscope.read_run(str(self.folder))
+        self.manifest = json.loads(manifest)
+        for name in ("layers", "groups", "components", "spectra", "tokens", "norms"):
+            setattr(self, name, Table(tables[name]) if name in tables else None)
+
+    @property
+    def model(self) -> str:
+        """The model's short name."""
+        return self.manifest["model"]["name"]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What one should know before trusting the numbers."""
+        return list(self.manifest.get("warnings") or [])
+
+    def value(
+        self, measure: str, *, layer: int | None = None, point: str | None = None, selection: str = "all", variant: str | None = None
+    ) -> float | None:
+        """One number of `layers`; None where it is undefined.
+
+        `point` may be left out where the layer has only one. See `layerscope.measures()` for names.
+        """
+        wanted = {"measure": measure, "layer": layer, "selection": selection, "variant": variant}
+        if point is not None:
+            wanted["point"] = point
+        found = [row for row in self.layers if all(row[name] == value for name, value in wanted.items())]
+        if len(found) == 1:
+            return found[0]["value"]
+        if found:
+            points = ", ".join(sorted({str(row["point"]) for row in found}))
+            raise UsageError(f"layer {layer} has {measure} at several points or steps ({points}); say which point")
+        raise UsageError(f"there is no {measure} of {wanted}; see run.layers")
+
+    def summary(self) -> str:
+        """What was measured, in a few lines, and a line per layer."""
+        return _layerscope.overview(str(self.folder))
+
+    def figures(
+        self,
+        out: str | os.PathLike[str],
+        *,
+        only: str | Sequence[str] = (),
+        layers: Sequence[int] = (),
+        tokens: Sequence[str] = (),
+        frequency: str | None = None,
+        theme: str = "light",
+        width_mm: str | float | None = None,
+        title: str | None = None,
+    ) -> list[Path]:
+        """Draws every figure that the run supports as SVG, PDF, PNG and CSV; returns the files. See `layerscope.figures`."""
+        return figures([self], out, only=only, layers=layers, tokens=tokens, frequency=frequency, theme=theme, width_mm=width_mm, title=title)
+
+    def report(self, out: str | os.PathLike[str] = "report.html", *, frequency: str | None = None, title: str | None = None) -> Path:
+        """Writes one self-contained page to explore the run with; returns its path. See `layerscope.report`."""
+        return report([self], out, frequency=frequency, title=title)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        with tempfile.TemporaryDirectory(prefix="layerscope-") as scratch:
+            figure = _layerscope.svg(str(self.folder), _KEY_FIGURES, Path(scratch))
+        drawn = f"<div style='max-width:40em'>{figure[figure.index('<svg'):]}</div>" if figure else ""
+        return f"<pre>{html.escape(self.summary())}</pre>{drawn}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (load, (self._place,))
+
+
+def load(folder: str | os.PathLike[str]) -> Run:
+    """Reads a finished run: of `measure`, `track`, `merge` or `weights`, of the command line or of a Collector; from a folder, or from an
+    object store ("s3://bucket/run").
+
+    >>> import layerscope as ls
+    >>> ls.load("nowhere")
+    Traceback (most recent call last):
+    ...
+    layerscope._errors.FileError: nowhere: no finished run here (manifest.json is written last); resume it first
+    """
+    return Run(folder)
+
+
+def figures(
+    runs: Sequence[Run | str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    only: str | Sequence[str] = (),
+    layers: Sequence[int] = (),
+    tokens: Sequence[str] = (),
+    frequency: str | None = None,
+    theme: str = "light",
+    width_mm: str | float | None = None,
+    title: str | None = None,
+) -> list[Path]:
+    """Draws every figure that some runs support, as SVG, PDF, PNG and a CSV of the plotted numbers, into the folder `out`.
+
+    `only` names figures ("fig2,fig5" or a list); `layers` and `tokens` are those that figures of some layers or tokens show; `frequency` is
+    MIN:MAX of n_t for the groups in regressions; `theme` is light, dark or print; `width_mm` a number or a name such as "acl-column"; `title`
+    a line over every figure. What a run cannot support is left out. Returns the files.
+    """
+    names = only.split(",") if isinstance(only, str) else list(only)
+    written, _ = _layerscope.figures(
+        _folders(runs), Path(out), [name for name in names if name], list(layers), list(tokens), frequency, theme,
+        None if width_mm is None else str(width_mm), title,
+    )
+    return [Path(file) for file in written]
+
+
+def report(
+    runs: Sequence[Run | str | os.PathLike[str]],
+    out: str | os.PathLike[str] = "report.html",
+    *,
+    frequency: str | None = None,
+    title: str | None = None,
+) -> Path:
+    """Writes one page to explore some runs with: a single file that opens from disk and asks the network for nothing.
+
+    `out` is the file; `frequency` MIN:MAX of n_t that regressions start with; `title` the page's. Returns the file.
+    """
+    _layerscope.report(_folders(runs), Path(out), frequency, title)
+    return Path(out)
+
+
+def _folders(runs: Run | str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]]) -> list[str]:
+    if isinstance(runs, (Run, str, os.PathLike)):
+        runs = [runs]
+    return [str(run.folder) if isinstance(run, Run) else _place(run) for run in runs]
+
+
+def _place(folder: str | os.PathLike[str]) -> str:
+    """A folder or an address, as the core takes it: a Path would take the slashes of an address away."""
+    return os.fspath(folder)

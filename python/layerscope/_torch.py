@@ -1,0 +1,312 @@
+"""Looking into torch models: `trace` for language models of Hugging Face, `hook` for any module."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ._collector import Collector
+from ._errors import UsageError
+from ._run import Run
+
+if TYPE_CHECKING:
+    import torch
+
+
+def trace(
+    model: torch.nn.Module,
+    tokenizer: Any,
+    texts: Iterable[str],
+    *,
+    out: str | os.PathLike[str] | None = None,
+    batch_size: int = 16,
+    max_length: int | None = None,
+    specials: str = "exclude",
+    collector: Collector | None = None,
+    overwrite: bool = False,
+    **settings: Any,
+) -> Run:
+    """Measures texts through any torch model of Hugging Face transformers, by its hidden states.
+
+    Padding never counts; tokens that the tokenizer adds around a text are read by the model and left out of statistics unless `specials` is
+    "include". Texts longer than `max_length` (the model's maximum) are cut, with a warning. Layers are those of ``hidden_states``; where the model
+    ends with a norm, the last layer has both `block` (before it) and `final_norm` (after it). `batch_size` texts go through the model at once. The
+    run is written to `out` (`overwrite` replaces what is there), or lives as long as the returned object. Settings are those of `Collector`; a
+    `collector` of your own is filled instead of a new one. The model's mode and gradients are left as they were.
+
+    >>> from transformers import AutoModel, AutoTokenizer  # doctest: +SKIP
+    >>> model, tokenizer = AutoModel.from_pretrained("gpt2"), AutoTokenizer.from_pretrained("gpt2")  # doctest: +SKIP
+    >>> run = ls.trace(model, tokenizer, open("novels.txt"), measures="norm,cosine")  # doctest: +SKIP
+    """
+    if specials not in ("exclude", "include"):
+        raise UsageError(f"specials {specials!r} is not understood; give 'exclude' or 'include'")
+    gatherer = _Tracer(model, tokenizer, max_length, specials, collector, settings)
+    documents = enumerate(_line(text) for text in ([texts] if isinstance(texts, str) else texts))
+    while batch := list(islice(documents, batch_size)):
+        gatherer.read(batch)
+    if gatherer.collector is None:
+        raise UsageError("there are no texts to trace")
+    if gatherer.cut:
+        warnings.warn(f"{gatherer.cut} texts were cut at {gatherer.max_length} tokens", stacklevel=2)
+    return gatherer.collector.finish(out, names=gatherer.names(), overwrite=overwrite)
+
+
+def _line(text: str) -> str:
+    if not isinstance(text, str):
+        raise UsageError(f"texts hold {type(text).__name__}; give strings")
+    return text.rstrip("\n")
+
+
+class _Tracer:
+    """One batch of texts after another through a model."""
+
+    def __init__(self, model: Any, tokenizer: Any, max_length: int | None, specials: str, collector: Collector | None, settings: dict[str, Any]):
+        self.model, self.tokenizer, self.specials = model, tokenizer, specials
+        self.collector, self.settings = collector, settings
+        limits = [getattr(model.config, "max_position_embeddings", None), getattr(tokenizer, "model_max_length", None), max_length]
+        known = [limit for limit in limits if limit and limit < 10**9]
+        self.max_length = min(known) if known else None
+        self.seen: set[int] = set()
+        self.cut = 0
+
+    def read(self, batch: list[tuple[int, str]]) -> None:
+        """Puts the hidden states of some texts into the collector."""
+        import torch
+
+        encoded = self.tokenizer([text for _, text in batch], return_special_tokens_mask=True)
+        rows = []
+        for (document, _), ids, special in zip(batch, encoded["input_ids"], encoded["special_tokens_mask"]):
+            if self.max_length and len(ids) > self.max_length:
+                self.cut += 1
+                ids, special = ids[: self.max_length], special[: self.max_length]
+            if ids:
+                rows.append((document, ids, special))
+        if not rows:
+            return
+        width = max(len(ids) for _, ids, _ in rows)
+        pad = self.tokenizer.pad_token_id or 0
+        padded = lambda values, fill: torch.tensor([list(row) + [fill] * (width - len(row)) for row in values])
+        ids = padded([ids for _, ids, _ in rows], pad)
+        attention = padded([[1] * len(ids) for _, ids, _ in rows], 0)
+        counted = attention.bool()
+        if self.specials == "exclude":
+            counted &= ~padded([special for _, _, special in rows], 1).bool()
+        documents = torch.tensor([document for document, _, _ in rows])[:, None].expand(-1, width)
+        positions = torch.arange(width)[None].expand(len(rows), -1)
+        self.seen.update(ids[counted].tolist())
+        where = next(self.model.parameters()).device
+        for (layer, point), states in _states(self.model, ids.to(where), attention.to(where)):
+            if self.collector is None:
+                self.collector = self._new_collector(states.shape[-1])
+            # Rows of padding are dropped here, so that sequences and pairs see what a batch without padding would show.
+            real = attention.bool()
+            self.collector.update(
+                layer, states.detach().to("cpu")[real], ids[real], documents[real], positions[real], mask=counted[real], point=point
+            )
+
+    def _new_collector(self, dim: int) -> Collector:
+        config = self.model.config
+        name = os.path.basename(str(getattr(config, "_name_or_path", "") or "")) or type(self.model).__name__
+        facts = {
+            "family": str(getattr(config, "model_type", type(self.model).__name__)),
+            "heads": int(getattr(config, "num_attention_heads", None) or 0),
+            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "vocabulary": int(getattr(config, "vocab_size", None) or 0),
+        }
+        settings = dict(self.settings)
+        return Collector(dim, name=settings.pop("name", name), model={**facts, **settings.pop("model", {})}, **settings)
+
+    def names(self) -> dict[int, str]:
+        """What the tokens are called."""
+        ids = sorted(self.seen)
+        return dict(zip(ids, self.tokenizer.convert_ids_to_tokens(ids)))
+
+
+def _states(model: Any, ids: Any, attention: Any) -> Iterator[tuple[tuple[int, str | None], Any]]:
+    """The hidden states of a batch at every point, in order."""
+    import torch
+
+    training = model.training
+    model.eval()
+    outputs: dict[str, tuple[Any, Any]] = {}
+    handles = [
+        module.register_forward_hook(lambda _, given, output, name=name: outputs.__setitem__(name, (given, output)))
+        for name, module in model.named_modules()
+        if _may_be_final_norm(model, name, module)
+    ]
+    try:
+        with torch.inference_mode():
+            output = model(input_ids=ids, attention_mask=attention, output_hidden_states=True, return_dict=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+        model.train(training)
+    states = getattr(output, "hidden_states", None)
+    if states is None:
+        states = getattr(output, "decoder_hidden_states", None)
+    if states is None:
+        raise UsageError(f"{type(model).__name__} gives no hidden states; use hook() on its blocks")
+    last = len(states) - 1
+    for layer, state in enumerate(states[:-1]):
+        yield (layer, None), state
+    norms = [given[0] for given, made in outputs.values() if torch.is_tensor(made) and made.data_ptr() == states[-1].data_ptr()]
+    if norms and torch.is_tensor(norms[0]) and norms[0].shape == states[-1].shape:
+        yield (last, "block"), norms[0]
+        yield (last, "final_norm"), states[-1]
+    else:
+        yield (last, None), states[-1]
+
+
+def _may_be_final_norm(model: Any, name: str, module: Any) -> bool:
+    """A norm that is in no block: a leaf with a weight of one axis, outside every list of modules."""
+    if any(part.isdigit() for part in name.split(".")) or any(True for _ in module.children()):
+        return False
+    weight = getattr(module, "weight", None)
+    return weight is not None and weight.dim() == 1
+
+
+class Hook:
+    """What `hook` gives: the states of a forward pass go straight into a `Collector`."""
+
+    def __init__(self, modules: Sequence[tuple[str, Any]], take_input: bool, settings: dict[str, Any]) -> None:
+        self._modules, self._take_input, self._settings = modules, take_input, settings
+        self._given: dict[str, Any] = {}
+        self._documents = 0
+        self._rows = 0
+        #: The collector, once states came.
+        self.collector: Collector | None = None
+        first = 1 if take_input else 0
+        #: Which module each layer is the output of.
+        self.layer_names: dict[int, str] = ({0: "input"} if take_input else {}) | {
+            layer: name for layer, (name, _) in enumerate(modules, first)
+        }
+
+    def batch(self, *, groups: Any = None, documents: Any = None, mask: Any = None) -> None:
+        """Says what the rows of the next forward passes are: `groups` and `mask` have one value for every row (the leading axes of the states),
+        `documents` one for every element of the batch. Forgotten after one forward pass."""
+        self._given = {"groups": groups, "documents": documents, "mask": mask}
+
+    def finish(self, out: str | os.PathLike[str] | None = None, **options: Any) -> Run:
+        """Makes the tables of everything seen; see `Collector.finish`."""
+        if self.collector is None:
+            raise UsageError("the hooked modules were never called; run the model inside the with block")
+        return self.collector.finish(out, **options)
+
+    def _begin(self, module: Any, inputs: tuple[Any, ...]) -> None:
+        tensor = _tensor(inputs)
+        self._rows = int(tensor.shape[0]) if tensor is not None and tensor.dim() > 1 else 1
+        self._first = self._documents
+        self._documents += self._rows
+        if self._take_input and tensor is not None:
+            self._enter(0, "input", tensor)
+
+    def _enter(self, layer: int, name: str, states: Any) -> None:
+        import torch
+
+        if states is None:
+            raise UsageError(f"module {name} gives no tensor")
+        states = states.detach()
+        dim = int(states.shape[-1])
+        if self.collector is None:
+            modules = ", ".join(self.layer_names.values())
+            settings = dict(self._settings)
+            facts = {"family": f"torch modules {modules}"[:200], **settings.pop("model", {})}
+            self.collector = Collector(dim, model=facts, **settings)
+        if dim != self.collector.dim:
+            raise UsageError(f"module {name} gives {dim} components where {self.collector.dim} belong; hook it by itself")
+        elements = int(states.shape[0]) if states.dim() > 1 else 1
+        per = states.numel() // dim // max(elements, 1)
+        documents = self._given.get("documents")
+        documents = torch.arange(self._first, self._first + elements) if documents is None else torch.as_tensor(documents).cpu()
+        self.collector.update(
+            layer,
+            states.reshape(-1, dim).cpu(),
+            _flat(self._given.get("groups")),
+            documents.reshape(-1).repeat_interleave(per),
+            torch.arange(per).repeat(elements),
+            mask=_flat(self._given.get("mask")),
+            point="block",
+        )
+
+    @contextmanager
+    def _registered(self) -> Iterator[Hook]:
+        handles = []
+        first = 1 if self._take_input else 0
+        for place, (name, module) in enumerate(self._modules):
+            if place == 0:
+                handles.append(module.register_forward_pre_hook(self._begin))
+            layer = place + first
+            handles.append(module.register_forward_hook(lambda _, __, output, layer=layer, name=name: self._enter(layer, name, _tensor(output))))
+        last = self._modules[-1][1]
+        handles.append(last.register_forward_hook(lambda *_: self._given.clear()))
+        try:
+            yield self
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+@contextmanager
+def hook(
+    modules: torch.nn.Module | Sequence[torch.nn.Module] | Mapping[str, torch.nn.Module], *, take_input: bool = True, **settings: Any
+) -> Iterator[Hook]:
+    """Streams the outputs of torch modules into a `Collector` while the ``with`` block lasts, and forgets them.
+
+    `modules` are a list or a mapping of modules in the order they are called, or one module whose longest list of blocks is meant. Outputs (the
+    first tensor of a tuple) have the components last and the batch first; every element of a batch is a document, its other axes the
+    positions. Layer 0 is what goes into the first module (unless `take_input` is False), layer i the output of the i-th. Settings are those of
+    `Collector`. The first forward pass fixes the number of components.
+
+    >>> with ls.hook(vit.encoder.layers, measures="norm,spectrum") as watch:  # doctest: +SKIP
+    ...     for images, labels in loader:
+    ...         vit(images)
+    >>> watch.finish().report("vit.html")  # doctest: +SKIP
+    """
+    chosen = _chosen(modules)
+    watch = Hook(chosen, take_input, settings)
+    with watch._registered():
+        yield watch
+
+
+def _chosen(modules: Any) -> list[tuple[str, Any]]:
+    if isinstance(modules, Mapping):
+        chosen = list(modules.items())
+    elif hasattr(modules, "named_modules"):
+        lists = [
+            (name, list(module.children()))
+            for name, module in modules.named_modules()
+            if type(module).__name__ in ("ModuleList", "Sequential") and any(True for _ in module.children())
+        ]
+        if not lists:
+            raise UsageError(f"{type(modules).__name__} has no list of blocks; give the modules themselves")
+        name, blocks = max(lists, key=lambda found: len(found[1]))
+        chosen = [(f"{name}.{place}" if name else str(place), block) for place, block in enumerate(blocks)]
+    else:
+        chosen = [(str(place), module) for place, module in enumerate(modules)]
+    if not chosen:
+        raise UsageError("there are no modules to hook")
+    if "torch" not in sys.modules or not all(hasattr(module, "register_forward_hook") for _, module in chosen):
+        raise UsageError("hook() takes torch modules")
+    return chosen
+
+
+def _tensor(value: Any) -> Any:
+    """The first tensor of whatever a module takes or gives."""
+    import torch
+
+    if torch.is_tensor(value):
+        return value
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return next((found for found in map(_tensor, value) if found is not None), None)
+    return None
+
+
+def _flat(values: Any) -> Any:
+    return values.reshape(-1) if hasattr(values, "reshape") else values

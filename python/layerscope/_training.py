@@ -1,0 +1,153 @@
+"""Measuring a fixed set of texts while a model trains: collapse becomes a curve next to the loss."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import _layerscope
+from ._run import Run, load
+from ._torch import trace
+
+#: Measures that are logged: name, selection, variant.
+SCALARS: tuple[tuple[str, str, str | None], ...] = (
+    ("q", "all", None),
+    ("m_over_q", "all", None),
+    ("mean_cosine", "all", None),
+    ("anisotropy_svd", "all", "corpus"),
+    ("effective_rank", "all", None),
+    ("intrinsic_dimension", "sample", "twonn"),
+)
+
+
+class Probe:
+    """Measures the same texts through a model at some steps of its training, into one trajectory.
+
+    Call it with the model and the step wherever the training loop is yours; `callback` wraps it for the Trainer of transformers. Each step is a
+    complete run in ``out/steps``, and `out` holds the tables over all steps, which `load`, `report` and `figures` understand as those of
+    `track`. A step that is there already (a resumed training) is not measured again.
+
+    >>> probe = ls.Probe(tokenizer, texts, out="trajectory", measures="norm,cosine")  # doctest: +SKIP
+    >>> for step, batch in enumerate(loader):  # doctest: +SKIP
+    ...     train(model, batch)
+    ...     if step % 100 == 0:
+    ...         writer.add_scalars("layerscope", probe(model, step), step)
+
+    It returns what can be logged: ``layerscope/MEASURE/LAYER`` to a number.
+    """
+
+    def __init__(self, tokenizer: Any, texts: Sequence[str], out: str | os.PathLike[str], **settings: Any) -> None:
+        self.tokenizer, self.texts, self.out, self.settings = tokenizer, list(texts), Path(out), settings
+
+    def __call__(self, model: Any, step: int) -> dict[str, float]:
+        """Measures one step and returns its scalars."""
+        name = f"step{step}"
+        folder = self.out / "steps" / name
+        if not (folder / "manifest.json").exists():
+            trace(model, self.tokenizer, self.texts, out=folder, overwrite=True, **self.settings)
+        _layerscope.join_steps(self.out, self.steps())
+        return scalars(load(folder))
+
+    def steps(self) -> list[str]:
+        """The names of the steps that were measured, in order."""
+        found = [folder.parent.name for folder in (self.out / "steps").glob("step*/manifest.json")]
+        return sorted(found, key=lambda name: int(name.removeprefix("step")))
+
+    def run(self) -> Run:
+        """The trajectory so far."""
+        return load(self.out)
+
+
+def scalars(run: Run) -> dict[str, float]:
+    """The numbers of a run that are worth a curve: ``layerscope/MEASURE/LAYER``."""
+    wanted = set(SCALARS)
+    found = {}
+    for row in run.layers:
+        if (row["measure"], row["selection"], row["variant"]) in wanted and row["value"] is not None:
+            layer = f"{row['layer']}" if row["point"] != "final_norm" else f"{row['layer']}-final_norm"
+            found[f"layerscope/{row['measure']}/{layer}"] = row["value"]
+    return found
+
+
+def callback(
+    tokenizer: Any,
+    texts: Sequence[str],
+    out: str | os.PathLike[str],
+    *,
+    every: int = 100,
+    log: Callable[[dict[str, float], int], object] | None = None,
+    **settings: Any,
+) -> Any:
+    """A ``TrainerCallback`` that measures `texts` before the first step, every `every` steps and at the end.
+
+    Scalars go to `log` (a function of the values and the step) where it is given; otherwise to the active run of Weights & Biases and to
+    TensorBoard, as far as the training reports to them. Settings are those of `trace`. The trajectory is in `out`.
+
+    >>> trainer = Trainer(model, ..., callbacks=[ls.callback(tokenizer, texts, "trajectory", every=50)])  # doctest: +SKIP
+    """
+    from transformers import TrainerCallback
+
+    probe = Probe(tokenizer, texts, out, **settings)
+
+    class Measuring(TrainerCallback):
+        """Measures a probe set while the model trains."""
+
+        def __init__(self) -> None:
+            self.probe = probe
+            self._measured: set[int] = set()
+            self._log = _Log()
+
+        def _measure(self, arguments: Any, state: Any, model: Any) -> None:
+            step = int(state.global_step)
+            if step in self._measured or not state.is_world_process_zero:
+                return
+            self._measured.add(step)
+            found = probe(model, step)
+            if log is not None:
+                log(found, step)
+            else:
+                self._log.write(found, step, arguments)
+
+        def on_train_begin(self, args, state, control, model=None, **_):
+            self._measure(args, state, model)
+
+        def on_step_end(self, args, state, control, model=None, **_):
+            if state.global_step % every == 0:
+                self._measure(args, state, model)
+
+        def on_train_end(self, args, state, control, model=None, **_):
+            self._measure(args, state, model)
+            self._log.close()
+
+    return Measuring()
+
+
+class _Log:
+    """Where the training's own curves go."""
+
+    def __init__(self) -> None:
+        self._writer: Any = None
+
+    def write(self, values: dict[str, float], step: int, arguments: Any) -> None:
+        wandb = sys.modules.get("wandb")
+        if wandb is not None and getattr(wandb, "run", None) is not None:
+            wandb.log(values, step=step)
+        if "tensorboard" not in (getattr(arguments, "report_to", None) or []):
+            return
+        if self._writer is None:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                return
+            folder = os.environ.get("TENSORBOARD_LOGGING_DIR") or os.path.join(arguments.output_dir, "runs")
+            self._writer = SummaryWriter(os.path.join(os.path.expanduser(folder), "layerscope"))
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
