@@ -4,7 +4,7 @@
     python tools/check_memory.py MODEL_FOLDER --sentences 50000
 
 The text is the pocket corpus, repeated as often as needed. Fails if the peak exceeds the estimate, if it stays more than 15 % below it,
-or if memory still grows in the second half of the measurement.
+or if memory is higher in the last quarter of the measurement than in the one before.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ def main() -> int:
         samples, estimate = run([str(part) for part in command])
         manifest = json.loads((out / "manifest.json").read_text())
     peak, documents = manifest["peak_memory_bytes"], manifest["corpus"]["documents"]
-    second_half = samples[len(samples) // 2 :]
-    growth = max(second_half) / second_half[0] - 1
+    # Tables are made with less memory, after the measurement. Its first half shows every token once: room for a group is taken when it comes.
+    measured = max(at for at, sample in enumerate(samples) if sample > 0.9 * max(samples)) + 1
+    half, quarter = measured // 2, 3 * measured // 4
+    growth = max(samples[quarter:measured]) / max(samples[half:quarter]) - 1
     print(f"{documents} sentences: estimate {estimate / 2**20:.1f} MiB, peak {peak / 2**20:.1f} MiB, {1 - peak / estimate:.1%} below; growth {growth:.1%}")
     problems = [
         (peak > estimate, "the peak exceeds the estimate"),
         (peak < 0.85 * estimate, "the estimate is more than 15 % too high"),
-        (growth > 0.02, "memory grows in the second half"),
+        (growth > 0.02, "memory grows in the last quarter"),
     ]
     for wrong, problem in problems:
         if wrong:
