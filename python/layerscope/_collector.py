@@ -75,7 +75,7 @@ class Collector:
         group: str = "token",
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "dim")}
-        self._native = _layerscope.NativeCollector(dim, json.dumps(_settings(**given)))
+        self._native = _layerscope.NativeCollector(dim, json.dumps(_settings(given)))
 
     def update(
         self,
@@ -178,23 +178,14 @@ class Collector:
         return (type(self)._decode, (self._native.encode(),))
 
 
-def _settings(
-    *,
-    measures: str | Sequence[str] = "norm,cosine,spectrum,dimension",
-    name: str = "states",
-    model: Mapping[str, Any] | None = None,
-    frequency: str | tuple[int, int] = "10:100000",
-    sample_states: int = 20_000,
-    seed: int = 0,
-    tokens: Sequence[str | int] = (),
-    token_states: int = 500,
-    clusters: Sequence[int] = (),
-    massive_norm: float | None = None,
-    confidence: bool = False,
-    on_error: str = "fail",
-    group: str = "token",
-) -> dict[str, Any]:
-    """The settings of a collector in the core's words."""
+def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a collector, by the names of its parameters, in the core's words."""
+    defaults = Collector.__init__.__kwdefaults__
+    for name in given:
+        if name not in defaults:
+            raise TypeError(f"{name!r} is no setting of Collector")
+    chosen = {**defaults, **given}
+    on_error, frequency, measures = (chosen.pop(name) for name in ("on_error", "frequency", "measures"))
     if on_error not in ("fail", "skip"):
         raise UsageError(f"on_error {on_error!r} is not understood; give 'fail' or 'skip'")
     if isinstance(frequency, str):
@@ -204,17 +195,13 @@ def _settings(
             raise UsageError(f"frequency {frequency!r} is not understood; give MIN:MAX such as 10:100000") from None
     else:
         low, high = frequency
+    name = chosen.pop("name")
     return {
+        **chosen,
         "measures": [word.strip() for word in measures.split(",")] if isinstance(measures, str) else list(measures),
-        "model": {"name": name, **(model or {})},
+        "model": {"name": name, **(chosen["model"] or {})},
         "frequency": [low, high],
-        "sample_states": sample_states,
-        "seed": seed,
-        "tokens": [str(token) for token in tokens],
-        "token_states": token_states,
-        "clusters": list(clusters),
-        "massive_norm": massive_norm,
-        "confidence": confidence,
+        "tokens": [str(token) for token in chosen["tokens"]],
+        "clusters": list(chosen["clusters"]),
         "skip_bad": on_error == "skip",
-        "group": group,
     }

@@ -50,7 +50,7 @@ def import_states(
         if not matched:
             raise UsageError(f"{path} matches no file")
         found.extend(Path(match) for match in matched)
-    words = json.dumps(_settings(**settings))
+    words = json.dumps(_settings(settings))
     called = {str(group): str(name) for group, name in (names or {}).items()}
     call = _call("import_states", {"files": [str(path) for path in found]})
     columns = [states, groups, documents, positions, axes]

@@ -12,6 +12,7 @@ import time
 import layerscope as ls
 import pytest
 from conftest import HELD_OUT, ROOT
+from processes import holder
 
 ray = pytest.importorskip("ray")
 from layerscope import ray as lsray  # noqa: E402
@@ -68,15 +69,6 @@ def test_a_killed_worker_is_tried_again_from_its_checkpoint(cluster, tmp_path):
     """Ends the process of a worker that holds the lock of a shard, once that shard has a checkpoint."""
     settings = {**SETTINGS, "limit": 6000, "measures": "norm,cosine", "batch_tokens": 512, "checkpoint_seconds": 0.1}
     shards, killed = tmp_path / "run/shards", []
-
-    def holder(lock):
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                if any(os.readlink(f"/proc/{name}/fd/{fd}") == lock for fd in os.listdir(f"/proc/{name}/fd")):
-                    return int(name)
-            except OSError:
-                continue  # gone, or not ours
-        return None
 
     def kill():
         while not killed:

@@ -7,20 +7,10 @@ import threading
 
 import layerscope as ls
 from conftest import ROOT
+from processes import holder
 
 SAMPLE = str(ROOT / "pocket/corpus/sample.txt.gz")
 SETTINGS = {"limit": 12000, "measures": "norm", "batch_tokens": 512, "tokens": "none", "checkpoint_seconds": 0.1, "frequency": "3:1000"}
-
-
-def holder(lock):
-    """The process that has a file open."""
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if any(os.readlink(f"/proc/{name}/fd/{fd}") == lock for fd in os.listdir(f"/proc/{name}/fd")):
-                return int(name)
-        except OSError:
-            continue  # gone, or not ours
-    return None
 
 
 def test_a_cluster_loses_a_node_and_finishes(tmp_path):

@@ -234,17 +234,53 @@ fn absorb_group_body(chunk: Chunk, weights: Weights, into: GroupVectors, m2: &mu
 fn absorb_row<const W: usize>(chunk: &Chunk, row: u32, start: usize, weights: Weights, into: &mut GroupVectors) -> [f64; W] {
     let values = &chunk.states[row as usize * chunk.dim + start..][..W];
     let inverse = chunk.inverses[row as usize];
+    let (mut mean, mut unit) = ([0.0; W], [0.0; W]);
+    for l in 0..W {
+        mean[l] = f64::from(values[l]);
+        unit[l] = mean[l] * inverse;
+    }
+    join(mean, [0.0; W], unit, start, weights, into)
+}
+
+/// Chan's update of some components by rows of which mean, M2 and mean unit vector are known. Returns what M2 grows by.
+#[inline(always)]
+fn join<const W: usize>(
+    new_mean: [f64; W],
+    new_m2: [f64; W],
+    new_unit: [f64; W],
+    start: usize,
+    weights: Weights,
+    into: &mut GroupVectors,
+) -> [f64; W] {
     let (mean, unit, within) = (&mut into.mean[start..][..W], &mut into.unit[start..][..W], &mut into.within[start..][..W]);
     let mut grown = [0.0; W];
     for l in 0..W {
-        let x = f64::from(values[l]);
-        let delta = x - mean[l];
-        grown[l] = delta * delta * weights.cross;
+        let delta = new_mean[l] - mean[l];
+        grown[l] = (delta * delta).mul_add(weights.cross, new_m2[l]);
         mean[l] += delta * weights.share;
         within[l] += grown[l];
-        unit[l] += (x * inverse - unit[l]) * weights.unit_share;
+        unit[l] += (new_unit[l] - unit[l]) * weights.unit_share;
     }
     grown
+}
+
+for_each_isa! {
+    /// Merges another's mean and mean unit vector into a group's; `m2` grows by what the means differ.
+    pub(crate) fn merge_group = merge_group_body; (mean: &[f64], unit: &[f64], weights: Weights, into: GroupVectors, m2: &mut f64)
+}
+
+#[inline(always)]
+fn merge_group_body(mean: &[f64], unit: &[f64], weights: Weights, into: GroupVectors, m2: &mut f64) {
+    let (mut into, mut lanes) = (into, [0.0; LANES]);
+    let ((means, mean_rest), (units, unit_rest)) = (mean.as_chunks::<LANES>(), unit.as_chunks::<LANES>());
+    for (strip, (mean, unit)) in means.iter().zip(units).enumerate() {
+        lanes = plus(lanes, join(*mean, [0.0; LANES], *unit, strip * LANES, weights, &mut into));
+    }
+    let whole = mean.len() - mean_rest.len();
+    for (l, (&mean, &unit)) in mean_rest.iter().zip(unit_rest).enumerate() {
+        lanes[l] += join([mean], [0.0], [unit], whole + l, weights, &mut into)[0];
+    }
+    *m2 += fold(lanes);
 }
 
 /// Sums of the deviations of a chunk's rows from its first one, of their squares and of unit vectors.
@@ -266,6 +302,14 @@ impl GroupSums {
         sums
     }
 
+    /// Mean of x^2 of rows that weigh `each`: (d + o)^2 = d^2 + o (2 d + o).
+    ///
+    /// The origin o is one of the n rows, so no term exceeds 4 n times the sum of x^2.
+    #[inline(always)]
+    fn mean_square(&self, l: usize, each: f64) -> f64 {
+        (self.square[l] * each + self.origin[l] * (2.0 * self.deviation[l] * each + self.origin[l])).max(0.0)
+    }
+
     /// Merges a block into a group; `lanes` grow by what M2 grows by.
     #[inline(always)]
     fn absorb(&self, block: Range<usize>, weights: Weights, into: &mut GroupVectors, lanes: &mut [f64; LANES]) {
@@ -283,17 +327,12 @@ impl GroupSums {
     fn absorb_strip<const W: usize>(&self, at: usize, start: usize, weights: Weights, into: &mut GroupVectors) -> [f64; W] {
         let (origin, deviation, square, units) =
             (&self.origin[at..][..W], &self.deviation[at..][..W], &self.square[at..][..W], &self.unit[at..][..W]);
-        let (mean, unit, within) = (&mut into.mean[start..][..W], &mut into.unit[start..][..W], &mut into.within[start..][..W]);
-        let mut grown = [0.0; W];
+        let (mut mean, mut m2, mut unit) = ([0.0; W], [0.0; W], [0.0; W]);
         for l in 0..W {
-            let (own_mean, own_m2) = moments(origin[l], deviation[l], square[l], weights.each);
-            let delta = own_mean - mean[l];
-            grown[l] = own_m2 + delta * delta * weights.cross;
-            mean[l] += delta * weights.share;
-            within[l] += grown[l];
-            unit[l] += (units[l] * weights.each_unit - unit[l]) * weights.unit_share;
+            (mean[l], m2[l]) = moments(origin[l], deviation[l], square[l], weights.each);
+            unit[l] = units[l] * weights.each_unit;
         }
-        grown
+        join(mean, m2, unit, start, weights, into)
     }
 }
 
@@ -351,17 +390,16 @@ fn absorb_both_body(chunk: Chunk, weights: [Weights; 2], group: GroupVectors, m2
     *m2 += fold(lanes);
 }
 
-/// What a group needs, and sums of squares of states and of unit vectors.
+/// What a group needs, and sums of squares of unit vectors.
 struct CorpusSums {
     group: GroupSums,
-    square: [f64; BLOCK],
     unit_square: [f64; BLOCK],
 }
 
 impl CorpusSums {
     #[inline(always)]
     fn new(chunk: &Chunk, block: &Range<usize>) -> CorpusSums {
-        CorpusSums { group: GroupSums::new(chunk, block), square: [0.0; BLOCK], unit_square: [0.0; BLOCK] }
+        CorpusSums { group: GroupSums::new(chunk, block), unit_square: [0.0; BLOCK] }
     }
 
     #[inline(always)]
@@ -378,7 +416,7 @@ impl CorpusSums {
             let delta = own_mean - mean[l];
             m2[l] += own_m2 + delta * delta * weights.cross;
             mean[l] += delta * weights.share;
-            square[l] += (self.square[l] * weights.each - square[l]) * weights.share;
+            square[l] += (own.mean_square(l, weights.each) - square[l]) * weights.share;
             unit[l] += (own.unit[l] * weights.each_unit - unit[l]) * weights.unit_share;
             unit_square[l] += (self.unit_square[l] * weights.each_unit - unit_square[l]) * weights.unit_share;
         }
@@ -390,7 +428,6 @@ impl Sums for CorpusSums {
     fn add<const R: usize>(&mut self, l: usize, x: [f64; R], inverses: [f64; R]) {
         self.group.add(l, x, inverses);
         for r in 0..R {
-            self.square[l] = x[r].mul_add(x[r], self.square[l]);
             let unit = x[r] * inverses[r];
             self.unit_square[l] = unit.mul_add(unit, self.unit_square[l]);
         }

@@ -35,8 +35,38 @@ impl Segments {
 
     /// From (group, row), rows ascending.
     pub(crate) fn of(pairs: impl Iterator<Item = (u32, u32)>) -> Segments {
-        let mut keys: Vec<u64> = pairs.map(|(group, row)| u64::from(group) << 32 | u64::from(row)).collect();
-        let counted = keys.iter().map(|&key| key as u32).collect();
+        let (groups, counted): (Vec<u32>, Vec<u32>) = pairs.unzip();
+        let largest = groups.iter().max().map_or(0, |&group| group as usize);
+        match largest < 2 * groups.len() {
+            true => Segments::counted_out(&groups, counted, largest + 1),
+            false => Segments::sorted(&groups, counted),
+        }
+    }
+
+    /// Few groups: every one's rows are counted, then each row is put in its place.
+    fn counted_out(groups: &[u32], counted: Vec<u32>, known: usize) -> Segments {
+        let mut places = vec![0; known];
+        groups.iter().for_each(|&group| places[group as usize] += 1);
+        let (mut segments, mut start) = (Vec::with_capacity(known.min(groups.len())), 0);
+        for (group, place) in places.iter_mut().enumerate() {
+            let end = start + *place;
+            if end > start {
+                segments.push(Segment { group: group as u32, start, end });
+            }
+            *place = start;
+            start = end;
+        }
+        let mut order = vec![0; counted.len()];
+        for (&group, &row) in groups.iter().zip(&counted) {
+            let place = &mut places[group as usize];
+            order[*place as usize] = row;
+            *place += 1;
+        }
+        Segments { order, segments, counted }
+    }
+
+    fn sorted(groups: &[u32], counted: Vec<u32>) -> Segments {
+        let mut keys: Vec<u64> = groups.iter().zip(&counted).map(|(&group, &row)| u64::from(group) << 32 | u64::from(row)).collect();
         keys.sort_unstable();
         let mut segments: Vec<Segment> = Vec::new();
         for (place, &key) in keys.iter().enumerate() {
@@ -255,6 +285,13 @@ mod tests {
         let (apart, rest) = segments.partition(|row| row == 3);
         assert_eq!(apart, Segments::new(&[NOT_COUNTED, NOT_COUNTED, NOT_COUNTED, 7]));
         assert_eq!(rest, Segments::new(&[7, 2, NOT_COUNTED, NOT_COUNTED, 2]));
+    }
+
+    #[test]
+    fn counting_and_sorting_give_the_same_order() {
+        let groups: Vec<u32> = (0..500).map(|row| row * row % 37 * 3).collect();
+        let rows: Vec<u32> = (0..500).map(|row| 2 * row).collect();
+        assert_eq!(Segments::counted_out(&groups, rows.clone(), 200), Segments::sorted(&groups, rows));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::store::Store;
 use crate::system;
 use crate::tables::{PointSource, Tables, norm_tables, tables};
 use crate::weights::{MatrixMeasures, norms_table, projections_table};
+use crate::work::Work;
 
 /// Everything needed to merge or to recompute the tables.
 pub const STATE: &str = "state.safetensors";
@@ -33,6 +34,24 @@ pub const MANIFEST: &str = "manifest.json";
 
 /// An identity that is further off than this is a defect of the program or of the machine.
 const SUSPICIOUS: f64 = 1e-9;
+
+/// Refuses a folder that holds a run, unless it may be overwritten.
+pub fn refuse_run(out: &Path, overwrite: bool) -> Result<()> {
+    match out.join(STATE).exists() && !overwrite {
+        true => Err(Error::Refused(format!("{} holds a run already; choose another --out, or give --overwrite", out.display()))),
+        false => Ok(()),
+    }
+}
+
+/// A run folder for new states and its working folder; the run that it held is gone.
+pub fn open_emptied(out: &Path, overwrite: bool) -> Result<(Store, Work)> {
+    let store = Store::create(out)?;
+    refuse_run(out, overwrite)?;
+    let work = Work::open(out)?;
+    [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
+    work.clear()?;
+    Ok((store, work))
+}
 
 /// Joins the states of all passes into the two files of the run.
 pub fn write_states(store: &Store, fingerprint: &Fingerprint, facts: &Facts, kept: &Kept, passes: &[StateFile]) -> Result<()> {

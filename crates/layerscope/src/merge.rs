@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::facts::{BAD, Facts, GroupFacts, PointFacts};
-use crate::finish::{Ending, MANIFEST, STATE, StoredRun, write_run, write_states};
+use crate::finish::{Ending, StoredRun, open_emptied, write_run, write_states};
 use crate::kept::{Kept, KeptKey};
 use crate::point_state::PointState;
 use crate::state::{About, StateFile, differences, write_state};
@@ -49,13 +49,7 @@ fn merge_states(
     {
         return Err(Error::Refused(format!("{} is one of the shards; choose another --out", shard.display())));
     }
-    let store = Store::create(out)?;
-    if store.path(STATE).exists() && !overwrite {
-        return Err(Error::Refused(format!("{} holds a run already; choose another --out, or give --overwrite", out.display())));
-    }
-    let work = Work::open(out)?;
-    [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
-    work.clear()?;
+    let (store, work) = open_emptied(out, overwrite)?;
     let scratch = Store::create(&work.path(""))?;
     let mut merged = Merged::of(&shards, missing.is_empty())?;
     let fingerprint = &shards[0].state.about().fingerprint;

@@ -1,5 +1,7 @@
 //! Moments of every group at one point.
 
+use layerscope_compute::cpu::Isa;
+
 use super::{Sketch, Tensors, mean_of_means};
 use crate::error::{Error, Result, must_match};
 use crate::kernels::{self, GroupVectors, Weights};
@@ -144,18 +146,11 @@ impl GroupMoments {
         }
         let vector = at * self.dim..(at + 1) * self.dim;
         let weights = Weights::new((self.n[at], self.nonzero[at]), other.n, other.nonzero);
-        let mut between = 0.0;
-        for ((mean, theirs), within) in self.mean[vector.clone()].iter_mut().zip(other.mean).zip(&mut self.within) {
-            let delta = theirs - *mean;
-            let grown = delta * delta * weights.cross;
-            *within += grown;
-            between += grown;
-            *mean += delta * weights.share;
-        }
-        for (unit, theirs) in self.unit[vector].iter_mut().zip(other.unit) {
-            *unit += (theirs - *unit) * weights.unit_share;
-        }
-        self.m2[at] += other.m2 + between;
+        let (mean, unit) = (&mut self.mean[vector.clone()], &mut self.unit[vector]);
+        let next = [mean.as_ptr(), unit.as_ptr()];
+        let into = GroupVectors { mean, unit, within: &mut self.within, next };
+        self.m2[at] += other.m2;
+        kernels::merge_group(Isa::detect(), other.mean, other.unit, weights, into, &mut self.m2[at]);
         self.add_scalars(at, other.n, other.nonzero, other.square, other.norm);
     }
 
@@ -194,6 +189,16 @@ impl GroupMoments {
             self.mean.resize(groups * self.dim, 0.0);
             self.unit.resize(groups * self.dim, 0.0);
         }
+    }
+
+    /// Forgets all states; there is room for groups `0..groups`, in the memory of before.
+    pub(super) fn restart(&mut self, groups: usize) {
+        let GroupMoments { dim, n, nonzero, m2, square, norm, mean, unit, within } = self;
+        [n, nonzero].into_iter().for_each(|counts| *counts = vec![0; groups]);
+        [m2, square, norm].into_iter().for_each(|scalars| *scalars = vec![0.0; groups]);
+        // What vectors of empty groups hold does not matter: the first rows that enter overwrite it.
+        [mean, unit].into_iter().for_each(|vectors| vectors.resize(groups * *dim, 0.0));
+        within.fill(0.0);
     }
 
     /// Merges a sketch whose group `g` is our `names[g]` (shards number their groups by themselves).

@@ -63,6 +63,16 @@ impl PointSketch {
         &self.sequences
     }
 
+    /// Forgets all states; there is room for groups `0..groups`, in the memory of before.
+    pub fn restart(&mut self, groups: usize) {
+        let dim = self.dim();
+        self.groups.restart(groups);
+        self.corpus = CorpusMoments::new(dim);
+        self.massive_groups = SparseGroupMoments::new(dim);
+        self.massive_corpus = CorpusMoments::new(dim);
+        self.sequences = SequenceSimilarity::new();
+    }
+
     /// Makes room for more groups.
     pub fn grow(&mut self, groups: usize) {
         self.groups.grow(groups);

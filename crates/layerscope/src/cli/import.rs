@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::{print, show};
 use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
-use crate::finish::STATE;
+use crate::error::Result;
+use crate::finish::refuse_run;
 use crate::gather::{GatherSettings, ModelNote};
 use crate::import::{ImportOptions, import};
 use crate::mirror;
@@ -51,9 +51,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let out = &arguments.out;
-    if out.join(STATE).exists() && !arguments.overwrite {
-        return Err(Error::Refused(format!("{} holds a run already; choose another --out, or give --overwrite", out.display())));
-    }
+    refuse_run(out, arguments.overwrite)?;
     let frequency = arguments.frequency.as_deref().map(parse_frequency).transpose()?;
     let skip_bad = match arguments.on_error.as_str() {
         "fail" => false,

@@ -14,13 +14,12 @@ use super::{Gatherer, lock};
 use crate::command;
 use crate::error::{Error, Result};
 use crate::facts::{CorpusFacts, Facts, GroupFacts, ModelFacts};
-use crate::finish::{Ending, MANIFEST, STATE, write_run, write_states};
+use crate::finish::{Ending, open_emptied, write_run, write_states};
 use crate::items::ItemId;
 use crate::kept::{Kept, KeptKey};
 use crate::point_state::PointState;
 use crate::state::{About, StateFile, write_state};
 use crate::store::Store;
-use crate::work::Work;
 
 impl Gatherer {
     /// Makes the tables of everything so far and writes a run; returns its manifest. `names` are what people call groups. More can be
@@ -31,13 +30,7 @@ impl Gatherer {
         if places.is_empty() {
             return Err(Error::Usage("there are no states yet: update the collector first".to_owned()));
         }
-        let store = Store::create(out)?;
-        if store.path(STATE).exists() && !overwrite {
-            return Err(Error::Refused(format!("{} holds a run already; choose another --out, or give --overwrite", out.display())));
-        }
-        let work = Work::open(out)?;
-        [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
-        work.clear()?;
+        let (store, work) = open_emptied(out, overwrite)?;
         let scratch = Store::create(&work.path(""))?;
         let groups = lock(&self.groups).clone();
         let kept = self.kept_keys(&places);

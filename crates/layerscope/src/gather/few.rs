@@ -30,7 +30,9 @@ impl Gatherer {
         if let Some(mask) = rows.mask {
             local.numbers.iter_mut().zip(mask).filter(|(_, counts)| !**counts).for_each(|(number, _)| *number = NOT_COUNTED);
         }
-        let mut moments = PointSketch::new(local.firsts.len(), self.settings.dim, self.settings.massive_norm);
+        let spare = lock(&self.spare).pop();
+        let mut moments = spare.unwrap_or_else(|| PointSketch::new(0, self.settings.dim, self.settings.massive_norm));
+        moments.restart(local.firsts.len());
         if moments.update_once(rows.states, &Segments::new(&local.numbers))?.is_some() {
             return Ok(false);
         }
@@ -43,6 +45,7 @@ impl Gatherer {
         point.grow(known);
         point.moments.merge_renamed(&moments, &names)?;
         point.counts.rows += count as u64;
+        lock(&self.spare).push(moments);
         Ok(true)
     }
 }

@@ -29,7 +29,7 @@ pub use settings::{GatherSettings, ModelNote};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use layerscope_stats::sketch::SketchSet;
+use layerscope_stats::sketch::{PointSketch, SketchSet};
 use layerscope_stats::{BatchRows, NOT_COUNTED, Segments};
 
 use crate::error::{Error, Result};
@@ -48,13 +48,22 @@ pub struct Gatherer {
     groups: Mutex<Groups>,
     points: Mutex<BTreeMap<Place, Arc<Mutex<GatheredPoint>>>>,
     lanes: Lanes,
+    /// Memory of updates that are over: fresh pages cost more than their numbers.
+    spare: Mutex<Vec<PointSketch>>,
 }
 
 impl Gatherer {
     /// Of no states yet.
     pub fn new(settings: GatherSettings) -> Result<Gatherer> {
         let sketches = settings.check()?;
-        Ok(Gatherer { settings, sketches, groups: Mutex::default(), points: Mutex::default(), lanes: Lanes::default() })
+        Ok(Gatherer {
+            settings,
+            sketches,
+            groups: Mutex::default(),
+            points: Mutex::default(),
+            lanes: Lanes::default(),
+            spare: Mutex::default(),
+        })
     }
 
     /// What is gathered, and how.
