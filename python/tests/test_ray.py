@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -65,10 +66,20 @@ def test_a_cluster_gives_the_run_of_one_machine(cluster, whole, tmp_path, worker
         assert other.manifest["corpus"]["documents"] == 20
 
 
+def saved(checkpoint):
+    """How many batches a checkpoint knows; None while it is not there."""
+    try:
+        with open(checkpoint, "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    except (OSError, ValueError):
+        return None
+    return json.loads(header["__metadata__"]["details"])["next"]
+
+
 def test_a_killed_worker_is_tried_again_from_its_checkpoint(cluster, tmp_path):
-    """Ends the process of a worker that holds the lock of a shard, once that shard has a checkpoint."""
-    settings = {**SETTINGS, "limit": 6000, "measures": "norm,cosine", "batch_tokens": 512, "checkpoint_seconds": 0.1}
-    shards, killed = tmp_path / "run/shards", []
+    """Ends the process of a worker that holds the lock of a shard, once that shard has a checkpoint; the next one goes on behind it."""
+    settings = {**SETTINGS, "limit": 6000, "measures": "norm,cosine", "batch_tokens": 512, "checkpoint_seconds": 0.05}
+    shards, killed, then = tmp_path / "run/shards", [], []
 
     def kill():
         while not killed:
@@ -76,14 +87,22 @@ def test_a_killed_worker_is_tried_again_from_its_checkpoint(cluster, tmp_path):
                 worker = holder(str(checkpoint.with_name("lock")))
                 if worker is not None and worker != os.getpid():
                     os.kill(worker, signal.SIGKILL)
-                    killed.append(checkpoint.parts[-3])
-                    return
+                    killed.append(checkpoint.parent)
+                    break
+            time.sleep(0.002)
+        known = {saved(checkpoint) for checkpoint in killed[0].glob("checkpoint-*.safetensors")} - {None}
+        while not then and not (killed[0].parent / "manifest.json").exists():
+            later = {saved(checkpoint) for checkpoint in killed[0].glob("checkpoint-*.safetensors")} - {None} - known
+            then.extend((number, max(known)) for number in later)
             time.sleep(0.002)
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
     run = lsray.measure("pocket-bert", SAMPLE, tmp_path / "run", workers=2, keep_shards=True, **settings)
+    thread.join(60)
     assert killed, "no worker was caught in the act"
+    number, before = then[0]
+    assert number > before > 0, "the next worker was to go on behind the checkpoint"
     whole = ls.measure("pocket-bert", SAMPLE, progress=False, **settings)
     assert_same(run, whole)
     assert run.manifest["corpus"]["documents"] == whole.manifest["corpus"]["documents"] == 6000

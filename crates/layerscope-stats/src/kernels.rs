@@ -158,6 +158,7 @@ fn prefetch<T>(address: *const T, at_once: bool) {
 /// The moments of one group as vectors, and the sum over groups of squared deviations per component.
 pub(crate) struct GroupVectors<'a> {
     pub mean: &'a mut [f64],
+    /// Empty where unit vectors are not wanted.
     pub unit: &'a mut [f64],
     pub within: &'a mut [f64],
     /// Where mean and unit of the next group lie: groups are scattered over memory, so theirs are fetched while this one is computed.
@@ -252,14 +253,19 @@ fn join<const W: usize>(
     weights: Weights,
     into: &mut GroupVectors,
 ) -> [f64; W] {
-    let (mean, unit, within) = (&mut into.mean[start..][..W], &mut into.unit[start..][..W], &mut into.within[start..][..W]);
+    let (mean, within) = (&mut into.mean[start..][..W], &mut into.within[start..][..W]);
     let mut grown = [0.0; W];
     for l in 0..W {
         let delta = new_mean[l] - mean[l];
         grown[l] = (delta * delta).mul_add(weights.cross, new_m2[l]);
         mean[l] += delta * weights.share;
         within[l] += grown[l];
-        unit[l] += (new_unit[l] - unit[l]) * weights.unit_share;
+    }
+    if !into.unit.is_empty() {
+        let unit = &mut into.unit[start..][..W];
+        for l in 0..W {
+            unit[l] += (new_unit[l] - unit[l]) * weights.unit_share;
+        }
     }
     grown
 }
@@ -273,11 +279,13 @@ for_each_isa! {
 fn merge_group_body(mean: &[f64], unit: &[f64], weights: Weights, into: GroupVectors, m2: &mut f64) {
     let (mut into, mut lanes) = (into, [0.0; LANES]);
     let ((means, mean_rest), (units, unit_rest)) = (mean.as_chunks::<LANES>(), unit.as_chunks::<LANES>());
-    for (strip, (mean, unit)) in means.iter().zip(units).enumerate() {
+    for (strip, mean) in means.iter().enumerate() {
+        let unit = units.get(strip).unwrap_or(&[0.0; LANES]);
         lanes = plus(lanes, join(*mean, [0.0; LANES], *unit, strip * LANES, weights, &mut into));
     }
     let whole = mean.len() - mean_rest.len();
-    for (l, (&mean, &unit)) in mean_rest.iter().zip(unit_rest).enumerate() {
+    for (l, &mean) in mean_rest.iter().enumerate() {
+        let unit = unit_rest.get(l).copied().unwrap_or(0.0);
         lanes[l] += join([mean], [0.0], [unit], whole + l, weights, &mut into)[0];
     }
     *m2 += fold(lanes);
@@ -294,12 +302,20 @@ struct GroupSums {
 impl GroupSums {
     #[inline(always)]
     fn new(chunk: &Chunk, block: &Range<usize>) -> GroupSums {
-        let values = &chunk.states[chunk.rows[0] as usize * chunk.dim..][block.clone()];
         let mut sums = GroupSums { origin: [0.0; BLOCK], deviation: [0.0; BLOCK], square: [0.0; BLOCK], unit: [0.0; BLOCK] };
-        for (origin, &x) in sums.origin.iter_mut().zip(values) {
+        sums.start(chunk, block);
+        sums
+    }
+
+    /// Of no rows yet, unit vectors excepted; the first one of the chunk is the origin.
+    #[inline(always)]
+    fn start(&mut self, chunk: &Chunk, block: &Range<usize>) {
+        let values = &chunk.states[chunk.rows[0] as usize * chunk.dim..][block.clone()];
+        for (origin, &x) in self.origin.iter_mut().zip(values) {
             *origin = f64::from(x);
         }
-        sums
+        self.deviation.fill(0.0);
+        self.square.fill(0.0);
     }
 
     /// Mean of x^2 of rows that weigh `each`: (d + o)^2 = d^2 + o (2 d + o).
@@ -320,6 +336,32 @@ impl GroupSums {
         }
         for at in whole..block.len() {
             lanes[0] += self.absorb_strip::<1>(at, block.start + at, weights, into)[0];
+        }
+    }
+
+    /// Origin and sums of some components.
+    #[inline(always)]
+    fn strip(&self, start: usize) -> [[f64; LANES]; 3] {
+        let mut strip = [[0.0; LANES]; 3];
+        strip[0].copy_from_slice(&self.origin[start..][..LANES]);
+        strip[1].copy_from_slice(&self.deviation[start..][..LANES]);
+        strip[2].copy_from_slice(&self.square[start..][..LANES]);
+        strip
+    }
+
+    /// Merges a block into the moments of all rows, unit vectors excepted.
+    #[inline(always)]
+    fn absorb_into_corpus(&self, block: Range<usize>, weights: Weights, into: &mut CorpusVectors) {
+        let width = block.len().min(BLOCK);
+        let mean = &mut into.mean[block.clone()][..width];
+        let m2 = &mut into.m2[block.clone()][..width];
+        let square = &mut into.square[block][..width];
+        for l in 0..width {
+            let (own_mean, own_m2) = moments(self.origin[l], self.deviation[l], self.square[l], weights.each);
+            let delta = own_mean - mean[l];
+            m2[l] += own_m2 + delta * delta * weights.cross;
+            mean[l] += delta * weights.share;
+            square[l] += (self.mean_square(l, weights.each) - square[l]) * weights.share;
         }
     }
 
@@ -353,6 +395,7 @@ pub(crate) struct CorpusVectors<'a> {
     pub mean: &'a mut [f64],
     pub m2: &'a mut [f64],
     pub square: &'a mut [f64],
+    /// Empty where unit vectors are not wanted, as is the next.
     pub unit: &'a mut [f64],
     pub unit_square: &'a mut [f64],
 }
@@ -390,6 +433,89 @@ fn absorb_both_body(chunk: Chunk, weights: [Weights; 2], group: GroupVectors, m2
     *m2 += fold(lanes);
 }
 
+/// What a chunk contributes without its unit vectors, block by block.
+pub(crate) struct PlainSums(Vec<GroupSums>);
+
+impl PlainSums {
+    pub fn new(dim: usize) -> PlainSums {
+        let zeros = [0.0; BLOCK];
+        PlainSums(blocks(dim).map(|_| GroupSums { origin: zeros, deviation: zeros, square: zeros, unit: zeros }).collect())
+    }
+}
+
+for_each_isa! {
+    /// Sums of a chunk of rows and ||x||^2 of each, in one pass over them; the rows ahead are fetched meanwhile.
+    pub(crate) fn add_plain = add_plain_body; (chunk: Chunk, sums: &mut PlainSums, squares: &mut [f64])
+}
+
+#[inline(always)]
+fn add_plain_body(chunk: Chunk, sums: &mut PlainSums, squares: &mut [f64]) {
+    for (block, sums) in blocks(chunk.dim).zip(&mut sums.0) {
+        sums.start(&chunk, &block);
+    }
+    let ((fours, rest), (four_squares, rest_squares)) = (chunk.rows.as_chunks::<4>(), squares.as_chunks_mut::<4>());
+    let (ahead, _) = chunk.ahead.as_chunks::<4>();
+    for (place, (rows, squares)) in fours.iter().zip(four_squares).enumerate() {
+        *squares = add_plain_rows(&chunk, *rows, *ahead.get(place).unwrap_or(rows), sums);
+    }
+    for (&row, square) in rest.iter().zip(rest_squares) {
+        [*square] = add_plain_rows(&chunk, [row], [row], sums);
+    }
+}
+
+#[inline(always)]
+fn add_plain_rows<const R: usize>(chunk: &Chunk, rows: [u32; R], later: [u32; R], sums: &mut PlainSums) -> [f64; R] {
+    let mut lanes = [[0.0; LANES]; R];
+    for (block, sums) in blocks(chunk.dim).zip(&mut sums.0) {
+        let whole = block.len() - block.len() % LANES;
+        for start in (0..whole).step_by(LANES) {
+            for &row in &later {
+                prefetch(chunk.states.as_ptr().wrapping_add(row as usize * chunk.dim + block.start + start), true);
+            }
+            let [origin, mut deviation, mut square] = sums.strip(start);
+            for r in 0..R {
+                let x = widened(&chunk.states[rows[r] as usize * chunk.dim + block.start + start..]);
+                lanes[r] = fused(x, x, lanes[r]);
+                let moved = minus(x, origin);
+                deviation = plus(deviation, moved);
+                square = fused(moved, moved, square);
+            }
+            sums.deviation[start..][..LANES].copy_from_slice(&deviation);
+            sums.square[start..][..LANES].copy_from_slice(&square);
+        }
+        for at in whole..block.len() {
+            for r in 0..R {
+                let x = f64::from(chunk.states[rows[r] as usize * chunk.dim + block.start + at]);
+                let moved = x - sums.origin[at];
+                lanes[r][at - whole] = x.mul_add(x, lanes[r][at - whole]);
+                sums.deviation[at] += moved;
+                sums.square[at] = moved.mul_add(moved, sums.square[at]);
+            }
+        }
+    }
+    let mut squares = [0.0; R];
+    for r in 0..R {
+        squares[r] = fold(lanes[r]);
+    }
+    squares
+}
+
+for_each_isa! {
+    /// [`absorb_both`] of such sums.
+    pub(crate) fn absorb_plain = absorb_plain_body;
+    (dim: usize, sums: &PlainSums, weights: [Weights; 2], group: GroupVectors, m2: &mut f64, corpus: CorpusVectors)
+}
+
+#[inline(always)]
+fn absorb_plain_body(dim: usize, sums: &PlainSums, weights: [Weights; 2], group: GroupVectors, m2: &mut f64, corpus: CorpusVectors) {
+    let (mut group, mut corpus, mut lanes) = (group, corpus, [0.0; LANES]);
+    for (block, sums) in blocks(dim).zip(&sums.0) {
+        sums.absorb(block.clone(), weights[0], &mut group, &mut lanes);
+        sums.absorb_into_corpus(block, weights[1], &mut corpus);
+    }
+    *m2 += fold(lanes);
+}
+
 /// What a group needs, and sums of squares of unit vectors.
 struct CorpusSums {
     group: GroupSums,
@@ -404,20 +530,15 @@ impl CorpusSums {
 
     #[inline(always)]
     fn absorb(&self, block: Range<usize>, weights: Weights, into: &mut CorpusVectors) {
+        self.group.absorb_into_corpus(block.clone(), weights, into);
+        if into.unit.is_empty() {
+            return;
+        }
         let width = block.len().min(BLOCK);
-        let mean = &mut into.mean[block.clone()][..width];
-        let m2 = &mut into.m2[block.clone()][..width];
-        let square = &mut into.square[block.clone()][..width];
         let unit = &mut into.unit[block.clone()][..width];
         let unit_square = &mut into.unit_square[block][..width];
-        let own = &self.group;
         for l in 0..width {
-            let (own_mean, own_m2) = moments(own.origin[l], own.deviation[l], own.square[l], weights.each);
-            let delta = own_mean - mean[l];
-            m2[l] += own_m2 + delta * delta * weights.cross;
-            mean[l] += delta * weights.share;
-            square[l] += (own.mean_square(l, weights.each) - square[l]) * weights.share;
-            unit[l] += (own.unit[l] * weights.each_unit - unit[l]) * weights.unit_share;
+            unit[l] += (self.group.unit[l] * weights.each_unit - unit[l]) * weights.unit_share;
             unit_square[l] += (self.unit_square[l] * weights.each_unit - unit_square[l]) * weights.unit_share;
         }
     }
@@ -494,6 +615,24 @@ fn plus<const W: usize>(mut x: [f64; W], y: [f64; W]) -> [f64; W] {
         x[l] += y[l];
     }
     x
+}
+
+#[inline(always)]
+fn minus<const W: usize>(mut x: [f64; W], y: [f64; W]) -> [f64; W] {
+    for l in 0..W {
+        x[l] -= y[l];
+    }
+    x
+}
+
+/// The first numbers of a row.
+#[inline(always)]
+fn widened<const W: usize>(values: &[f32]) -> [f64; W] {
+    let (values, mut wide) = (&values[..W], [0.0; W]);
+    for l in 0..W {
+        wide[l] = f64::from(values[l]);
+    }
+    wide
 }
 
 /// `x y + sum`, rounded once.

@@ -35,7 +35,12 @@ impl Segments {
 
     /// From (group, row), rows ascending.
     pub(crate) fn of(pairs: impl Iterator<Item = (u32, u32)>) -> Segments {
-        let (groups, counted): (Vec<u32>, Vec<u32>) = pairs.unzip();
+        let most = pairs.size_hint().1.unwrap_or(0);
+        let (mut groups, mut counted) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        for (group, row) in pairs {
+            groups.push(group);
+            counted.push(row);
+        }
         let largest = groups.iter().max().map_or(0, |&group| group as usize);
         match largest < 2 * groups.len() {
             true => Segments::counted_out(&groups, counted, largest + 1),
@@ -270,6 +275,15 @@ pub(crate) struct Scalars {
     pub nonzero: u64,
     pub square: f64,
     pub norm: f64,
+}
+
+impl Scalars {
+    /// From ||x||^2 of every row, for those who do not ask for unit vectors.
+    pub fn of_squares(squares: &[f64]) -> Scalars {
+        let n = squares.len() as f64;
+        let norm = squares.iter().map(|square| square.sqrt()).sum::<f64>() / n;
+        Scalars { n: squares.len() as u64, nonzero: 0, square: squares.iter().sum::<f64>() / n, norm }
+    }
 }
 
 #[cfg(test)]

@@ -195,8 +195,9 @@ fn rows_come_in_the_order_of_the_table_and_together_with_the_others_all_of_them(
 
 #[test]
 fn only_what_is_wanted_is_kept_and_computed() {
-    assert_eq!(needs(&[Family::Norm, Family::Cosine]), SketchSet::default());
-    assert_eq!(needs(&Family::DEFAULT), SketchSet { covariance: true, sample: true, ..SketchSet::default() });
+    assert_eq!(needs(&[Family::Norm]), SketchSet::default());
+    assert_eq!(needs(&[Family::Norm, Family::Cosine]), SketchSet { units: true, ..SketchSet::default() });
+    assert_eq!(needs(&Family::DEFAULT), SketchSet { units: true, covariance: true, sample: true, ..SketchSet::default() });
     assert_eq!(needs(&[Family::Layers]), SketchSet { covariance: true, pairs: true, ..SketchSet::default() });
     assert_eq!(needs(&[Family::Sequence]), SketchSet { sequences: true, ..SketchSet::default() });
     assert_eq!(needs(&[Family::Partition]), SketchSet { sample: true, ..SketchSet::default() });

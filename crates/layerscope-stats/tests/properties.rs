@@ -3,7 +3,7 @@
 mod support;
 
 use layerscope_compute::cpu::Isa;
-use layerscope_stats::measure::{GroupRow, PointTables, Selection, Settings, predicted_q, variation};
+use layerscope_stats::measure::{Family, GroupRow, Measure, PointTables, Selection, Settings, predicted_q, variation};
 use layerscope_stats::sketch::{PointSketch, Sketch, Tensors, Values};
 use layerscope_stats::{BatchRows, Error, NOT_COUNTED, Segments};
 use support::{Data, Random, all_kinds};
@@ -217,7 +217,9 @@ fn identities_fail_when_an_accumulator_is_wrong() {
 #[test]
 fn what_does_not_belong_together_is_refused() {
     let sketch = PointSketch::new(3, 4, Some(5.0));
-    for other in [PointSketch::new(2, 4, Some(5.0)), PointSketch::new(3, 5, Some(5.0)), PointSketch::new(3, 4, None)] {
+    let strangers = [(2, 4, Some(5.0), true), (3, 5, Some(5.0), true), (3, 4, None, true), (3, 4, Some(5.0), false)];
+    for (groups, dim, massive, units) in strangers {
+        let other = PointSketch::of(groups, dim, massive, units);
         let refused = sketch.clone().merge(&other).unwrap_err();
         assert!(matches!(refused, Error::Mismatch(_)), "{refused}");
     }
@@ -274,27 +276,55 @@ fn selected_comes_only_with_frequencies_and_prediction_only_with_weights() {
 
 #[test]
 fn memory_is_as_announced() {
-    let sketch = PointSketch::new(50, 16, None);
-    let stored: usize = sketch.tensors().0.values().map(|tensor| tensor.values.len() * 8).sum();
-    assert!(PointSketch::bytes(50, 16).abs_diff(stored) < 100);
+    for units in [true, false] {
+        let sketch = PointSketch::of(50, 16, None, units);
+        let stored: usize = sketch.tensors().0.values().map(|tensor| tensor.values.len() * 8).sum();
+        assert!(PointSketch::bytes(50, 16, units).abs_diff(stored) < 100);
+    }
 }
 
 #[test]
 fn rows_that_are_read_once_give_the_same_tables() {
     for data in all_kinds() {
         let segments = Segments::new(&data.ids);
-        let (mut twice, mut once) = (data.empty_sketch(), data.empty_sketch());
-        twice.update(&BatchRows::new(&data.states, data.dim, &segments, &[]).unwrap()).unwrap();
-        assert_eq!(once.update_once(&data.states, &segments).unwrap(), None);
-        assert_eq!(once.massive_states(), twice.massive_states());
-        assert_close(data.name, &tables(&once), &tables(&twice), 1e-12);
-
+        let batch = BatchRows::new(&data.states, data.dim, &segments, &[]).unwrap();
+        for units in [true, false] {
+            let mut twice = PointSketch::of(data.groups, data.dim, data.massive, units);
+            let mut once = twice.clone();
+            twice.update(&batch).unwrap();
+            assert_eq!(once.update_once(&data.states, &segments).unwrap(), None);
+            assert_eq!(once.massive_states(), twice.massive_states());
+            assert_close(data.name, &tables(&once), &tables(&twice), 1e-12);
+        }
         if segments.counted().is_empty() {
             continue;
         }
         let mut broken = data.states.clone();
         let row = segments.counted()[segments.counted().len() / 2];
         broken[(row as usize + 1) * data.dim - 1] = f32::NAN;
-        assert_eq!(data.empty_sketch().update_once(&broken, &segments).unwrap(), Some(row));
+        for units in [true, false] {
+            let mut sketch = PointSketch::of(data.groups, data.dim, data.massive, units);
+            assert_eq!(sketch.update_once(&broken, &segments).unwrap(), Some(row));
+        }
+    }
+}
+
+#[test]
+fn without_unit_vectors_all_but_cosines_is_the_same() {
+    for data in all_kinds() {
+        let (with, mut without) = (data.sketch(100), PointSketch::of(data.groups, data.dim, data.massive, false));
+        data.batches(0..data.lengths.len(), 100, |batch| without.update(batch).unwrap());
+        let back = PointSketch::from_tensors(&mut without.tensors()).unwrap();
+        assert!(back == without && without.emptied(data.groups) == PointSketch::of(data.groups, data.dim, data.massive, false));
+        let (with, without) = (tables(&with), tables(&without));
+        assert_eq!(with.layers.len(), without.layers.len());
+        for (theirs, ours) in with.layers.iter().zip(&without.layers) {
+            match Measure::named(ours.measure).map(|measure| measure.family) {
+                Some(Family::Cosine) => assert_eq!(ours.value, None, "{}: {}", data.name, ours.measure),
+                _ => assert_eq!(ours.value, theirs.value, "{}: {}", data.name, ours.measure),
+            }
+        }
+        assert!(without.groups.iter().all(|row| row.self_similarity.is_none()));
+        assert!(without.components.iter().all(|row| row.cosine_contribution.is_none()));
     }
 }

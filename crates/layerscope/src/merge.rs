@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use layerscope_stats::sketch::{PointSketch, Sketch};
+use layerscope_stats::sketch::Sketch;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
@@ -156,7 +156,7 @@ impl Merged {
         for (number, (shard, names)) in shards.iter().zip(&self.names).enumerate() {
             let PointState { moments, lenses, excluded, .. } = shard.point(&point.name())?;
             let merged = merged.get_or_insert_with(|| PointState {
-                moments: PointSketch::new(self.facts.groups.len(), dim, point.massive),
+                moments: moments.emptied(self.facts.groups.len()),
                 lenses: lenses.emptied(),
                 kept: vec![0.0; self.kept.len() * dim],
                 excluded: 0,

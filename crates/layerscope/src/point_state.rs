@@ -38,7 +38,7 @@ impl StateShape {
     /// Memory of the state of one point; the first has no products with an earlier one.
     pub fn bytes(&self, first: bool) -> usize {
         let previous = (!first).then_some(self.dim);
-        PointSketch::bytes(self.groups, self.dim)
+        PointSketch::bytes(self.groups, self.dim, self.sketches.units)
             + Lenses::bytes(self.sketches, self.dim, previous)
             + self.kept * self.dim * size_of::<f32>()
     }
@@ -61,7 +61,7 @@ impl PointState {
     pub fn new(shape: &StateShape, first: bool, massive: Option<f64>) -> PointState {
         let StateShape { groups, dim, kept, sketches } = *shape;
         PointState {
-            moments: PointSketch::new(groups, dim, massive),
+            moments: PointSketch::of(groups, dim, massive, sketches.units),
             lenses: Lenses::new(sketches, dim, (!first).then_some(dim), massive),
             kept: vec![0.0; kept * dim],
             excluded: 0,

@@ -13,7 +13,7 @@ use layerscope_stats::sketch::SketchSet;
 use support::root;
 
 const GROUPS: usize = 80;
-const ALL: SketchSet = SketchSet { covariance: true, pairs: true, sequences: true, sample: false, blocks: true };
+const ALL: SketchSet = SketchSet { units: true, covariance: true, pairs: true, sequences: true, sample: false, blocks: true };
 
 fn transformer() -> Transformer<Cpu> {
     Model::open(&root().join("fixtures/gpt2/published")).expect("a fixture").load(Cpu::new()).expect("weights")

@@ -55,6 +55,7 @@ impl Family {
 pub fn needs(families: &[Family]) -> SketchSet {
     let any = |needs: &[Needs]| MEASURES.iter().any(|measure| families.contains(&measure.family) && needs.contains(&measure.needs));
     SketchSet {
+        units: families.contains(&Family::Cosine),
         covariance: any(&[Needs::Covariance, Needs::CovarianceAndSample, Needs::Pairs]),
         pairs: any(&[Needs::Pairs]),
         sequences: any(&[Needs::Shapes]),

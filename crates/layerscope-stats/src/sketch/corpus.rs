@@ -12,6 +12,8 @@ use crate::rows::{BatchRows, Scalars};
 /// different accumulators. Only the sums of a few rows may be shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CorpusMoments {
+    /// Whether unit vectors are kept: cosines need them.
+    units: bool,
     n: u64,
     nonzero: u64,
     norm: f64,
@@ -25,8 +27,14 @@ pub struct CorpusMoments {
 impl CorpusMoments {
     /// Of states with `dim` components.
     pub fn new(dim: usize) -> CorpusMoments {
-        let zeros = || vec![0.0; dim];
-        CorpusMoments { n: 0, nonzero: 0, norm: 0.0, mean: zeros(), m2: zeros(), square: zeros(), unit: zeros(), unit_square: zeros() }
+        CorpusMoments::of(dim, true)
+    }
+
+    /// The same, with or without unit vectors.
+    pub(super) fn of(dim: usize, units: bool) -> CorpusMoments {
+        let (zeros, wanted) = (|| vec![0.0; dim], || vec![0.0; if units { dim } else { 0 }]);
+        let (mean, m2, square, unit, unit_square) = (zeros(), zeros(), zeros(), wanted(), wanted());
+        CorpusMoments { units, n: 0, nonzero: 0, norm: 0.0, mean, m2, square, unit, unit_square }
     }
 
     /// Number of components.
@@ -64,7 +72,7 @@ impl CorpusMoments {
         &self.square
     }
 
-    /// Mean of u_i over non-zero states, u = x / ||x||.
+    /// Mean of u_i over non-zero states, u = x / ||x||; empty where unit vectors are not kept.
     pub fn unit(&self) -> &[f64] {
         &self.unit
     }
@@ -99,8 +107,9 @@ impl CorpusMoments {
             unit: &mut self.unit,
             unit_square: &mut self.unit_square,
         };
-        vectors(Weights::new((self.n, self.nonzero), new.n, new.nonzero), into);
-        self.add_scalars(new.n, new.nonzero, new.norm);
+        let nonzero = if self.units { new.nonzero } else { 0 };
+        vectors(Weights::new((self.n, self.nonzero), new.n, nonzero), into);
+        self.add_scalars(new.n, nonzero, new.norm);
     }
 
     fn add_scalars(&mut self, n: u64, nonzero: u64, norm: f64) {
@@ -113,6 +122,7 @@ impl CorpusMoments {
 impl Sketch for CorpusMoments {
     fn merge(&mut self, other: &Self) -> Result<()> {
         must_match("the number of components", self.dim(), other.dim())?;
+        must_match("the keeping of unit vectors", self.units, other.units)?;
         if other.n == 0 {
             return Ok(());
         }
@@ -122,6 +132,8 @@ impl Sketch for CorpusMoments {
             self.m2[i] += other.m2[i] + delta * delta * weights.cross;
             self.mean[i] += delta * weights.share;
             self.square[i] += (other.square[i] - self.square[i]) * weights.share;
+        }
+        for i in 0..self.unit.len() {
             self.unit[i] += (other.unit[i] - self.unit[i]) * weights.unit_share;
             self.unit_square[i] += (other.unit_square[i] - self.unit_square[i]) * weights.unit_share;
         }
@@ -137,23 +149,29 @@ impl Sketch for CorpusMoments {
         tensors.put_f64("mean", &dim, &self.mean);
         tensors.put_f64("m2", &dim, &self.m2);
         tensors.put_f64("square", &dim, &self.square);
-        tensors.put_f64("unit", &dim, &self.unit);
-        tensors.put_f64("unit_square", &dim, &self.unit_square);
+        if self.units {
+            tensors.put_f64("unit", &dim, &self.unit);
+            tensors.put_f64("unit_square", &dim, &self.unit_square);
+        }
         tensors
     }
 
     fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
         let dim: [usize; 1] = tensors.shape("mean")?;
         let counts = tensors.take_u64("n", &[2])?;
+        let units = tensors.has("unit");
+        let mut wanted = |name: &str| if units { tensors.take_f64(name, &dim) } else { Ok(Vec::new()) };
+        let (unit, unit_square) = (wanted("unit")?, wanted("unit_square")?);
         Ok(CorpusMoments {
+            units,
             n: counts[0],
             nonzero: counts[1],
             norm: tensors.take_f64("norm", &[1])?[0],
             mean: tensors.take_f64("mean", &dim)?,
             m2: tensors.take_f64("m2", &dim)?,
             square: tensors.take_f64("square", &dim)?,
-            unit: tensors.take_f64("unit", &dim)?,
-            unit_square: tensors.take_f64("unit_square", &dim)?,
+            unit,
+            unit_square,
         })
     }
 }

@@ -7,6 +7,8 @@ use crate::rows::BatchRows;
 /// Which sketches are kept beside the moments of groups and corpus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SketchSet {
+    /// Unit vectors of groups and corpus, and the similarity within sequences.
+    pub units: bool,
     /// The covariance of all states.
     pub covariance: bool,
     /// Products with the previous measured point.

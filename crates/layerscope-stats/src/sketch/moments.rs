@@ -10,11 +10,13 @@ use crate::rows::{BatchRows, Scalars, Segments};
 /// Per group n, mean, sum ||x - mean||^2, mean ||x||^2, mean ||x||, non-zero rows and their mean unit vector; and per component
 /// the sum over groups of squared deviations.
 ///
-/// 16 d + 40 bytes a group. Batches enter by moments about one of their own rows and merge by Chan's formula, so V is never
+/// 16 d + 40 bytes a group, 8 d + 40 without unit vectors. Batches enter by moments about one of their own rows and merge by Chan's formula, so V is never
 /// a difference of two large numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupMoments {
     dim: usize,
+    /// Whether unit vectors are kept: cosines need them.
+    units: bool,
     n: Vec<u64>,
     nonzero: Vec<u64>,
     m2: Vec<f64>,
@@ -47,18 +49,29 @@ pub struct Group<'a> {
 impl GroupMoments {
     /// For groups `0..groups` of states with `dim` components.
     pub fn new(groups: usize, dim: usize) -> GroupMoments {
+        GroupMoments::of(groups, dim, true)
+    }
+
+    /// The same, with or without unit vectors.
+    pub(super) fn of(groups: usize, dim: usize, units: bool) -> GroupMoments {
         let scalars = || vec![0.0; groups];
         GroupMoments {
             dim,
+            units,
             n: vec![0; groups],
             nonzero: vec![0; groups],
             m2: scalars(),
             square: scalars(),
             norm: scalars(),
             mean: vec![0.0; groups * dim],
-            unit: vec![0.0; groups * dim],
+            unit: vec![0.0; if units { groups * dim } else { 0 }],
             within: vec![0.0; dim],
         }
+    }
+
+    /// Whether unit vectors are kept.
+    pub(super) fn keeps_units(&self) -> bool {
+        self.units
     }
 
     /// Number of groups, those without states included.
@@ -82,7 +95,7 @@ impl GroupMoments {
             square: self.square[at],
             norm: self.norm[at],
             mean: &self.mean[vector.clone()],
-            unit: &self.unit[vector],
+            unit: self.unit.get(vector).unwrap_or_default(),
         }
     }
 
@@ -127,16 +140,17 @@ impl GroupMoments {
     /// Adds a chunk of rows with these scalars to one group; `vectors` does so with their components.
     pub(super) fn absorb(&mut self, at: usize, new: &Scalars, next: usize, vectors: impl FnOnce(Weights, GroupVectors, &mut f64)) {
         let vector = at * self.dim..(at + 1) * self.dim;
-        let next = [&self.mean, &self.unit].map(|vectors| vectors[next * self.dim..].as_ptr());
-        let (mean, unit) = (&mut self.mean[vector.clone()], &mut self.unit[vector]);
+        let next = [&self.mean, &self.unit].map(|vectors| vectors.as_ptr().wrapping_add(next * self.dim));
+        let (mean, unit) = (&mut self.mean[vector.clone()], self.unit.get_mut(vector).unwrap_or_default());
         if self.n[at] == 0 {
             // Memory that is read before it is written costs the system two page faults instead of one.
             mean.fill(0.0);
             unit.fill(0.0);
         }
-        let weights = Weights::new((self.n[at], self.nonzero[at]), new.n, new.nonzero);
+        let nonzero = if self.units { new.nonzero } else { 0 };
+        let weights = Weights::new((self.n[at], self.nonzero[at]), new.n, nonzero);
         vectors(weights, GroupVectors { mean, unit, within: &mut self.within, next }, &mut self.m2[at]);
-        self.add_scalars(at, new.n, new.nonzero, new.square, new.norm);
+        self.add_scalars(at, new.n, nonzero, new.square, new.norm);
     }
 
     /// Merges one group's moments into a group, M2_b excepted in `within`, which only knows sums over groups.
@@ -146,7 +160,7 @@ impl GroupMoments {
         }
         let vector = at * self.dim..(at + 1) * self.dim;
         let weights = Weights::new((self.n[at], self.nonzero[at]), other.n, other.nonzero);
-        let (mean, unit) = (&mut self.mean[vector.clone()], &mut self.unit[vector]);
+        let (mean, unit) = (&mut self.mean[vector.clone()], self.unit.get_mut(vector).unwrap_or_default());
         let next = [mean.as_ptr(), unit.as_ptr()];
         let into = GroupVectors { mean, unit, within: &mut self.within, next };
         self.m2[at] += other.m2;
@@ -170,7 +184,7 @@ impl GroupMoments {
         self.square[at] = other.square;
         self.norm[at] = other.norm;
         self.mean[vector.clone()].copy_from_slice(other.mean);
-        self.unit[vector].copy_from_slice(other.unit);
+        self.unit.get_mut(vector).unwrap_or_default().copy_from_slice(other.unit);
     }
 
     /// Merges sums over groups, the other half of [`GroupMoments::absorb_group`].
@@ -187,23 +201,25 @@ impl GroupMoments {
             self.square.resize(groups, 0.0);
             self.norm.resize(groups, 0.0);
             self.mean.resize(groups * self.dim, 0.0);
-            self.unit.resize(groups * self.dim, 0.0);
+            self.unit.resize(if self.units { groups * self.dim } else { 0 }, 0.0);
         }
     }
 
     /// Forgets all states; there is room for groups `0..groups`, in the memory of before.
     pub(super) fn restart(&mut self, groups: usize) {
-        let GroupMoments { dim, n, nonzero, m2, square, norm, mean, unit, within } = self;
+        let GroupMoments { dim, units, n, nonzero, m2, square, norm, mean, unit, within } = self;
         [n, nonzero].into_iter().for_each(|counts| *counts = vec![0; groups]);
         [m2, square, norm].into_iter().for_each(|scalars| *scalars = vec![0.0; groups]);
         // What vectors of empty groups hold does not matter: the first rows that enter overwrite it.
-        [mean, unit].into_iter().for_each(|vectors| vectors.resize(groups * *dim, 0.0));
+        mean.resize(groups * *dim, 0.0);
+        unit.resize(if *units { groups * *dim } else { 0 }, 0.0);
         within.fill(0.0);
     }
 
     /// Merges a sketch whose group `g` is our `names[g]` (shards number their groups by themselves).
     pub fn merge_renamed(&mut self, other: &GroupMoments, names: &[u32]) -> Result<()> {
         must_match("the number of components", self.dim, other.dim)?;
+        must_match("the keeping of unit vectors", self.units, other.units)?;
         must_match("the number of groups and of their new names", other.groups(), names.len())?;
         let groups = names.iter().max().map_or(0, |last| *last as usize + 1);
         self.grow(groups);
@@ -237,22 +253,26 @@ impl Sketch for GroupMoments {
         tensors.put_f64("square", &[groups], &self.square);
         tensors.put_f64("norm", &[groups], &self.norm);
         tensors.put_f64("mean", &[groups, dim], &self.mean);
-        tensors.put_f64("unit", &[groups, dim], &self.unit);
+        if self.units {
+            tensors.put_f64("unit", &[groups, dim], &self.unit);
+        }
         tensors.put_f64("within", &[dim], &self.within);
         tensors
     }
 
     fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
         let [groups, dim] = tensors.shape("mean")?;
+        let units = tensors.has("unit");
         Ok(GroupMoments {
             dim,
+            units,
             n: tensors.take_u64("n", &[groups])?,
             nonzero: tensors.take_u64("nonzero", &[groups])?,
             m2: tensors.take_f64("m2", &[groups])?,
             square: tensors.take_f64("square", &[groups])?,
             norm: tensors.take_f64("norm", &[groups])?,
             mean: tensors.take_f64("mean", &[groups, dim])?,
-            unit: tensors.take_f64("unit", &[groups, dim])?,
+            unit: if units { tensors.take_f64("unit", &[groups, dim])? } else { Vec::new() },
             within: tensors.take_f64("within", &[dim])?,
         })
     }

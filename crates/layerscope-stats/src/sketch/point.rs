@@ -7,11 +7,14 @@ use layerscope_compute::cpu::Isa;
 use super::moments::with_next;
 use super::{CorpusMoments, Group, GroupMoments, SequenceSimilarity, Sketch, SparseGroupMoments, Tensors, nested};
 use crate::error::{Error, Result, must_match};
-use crate::kernels;
-use crate::rows::{BatchRows, CHUNK, Chunk, Segments};
+use crate::kernels::{self, CorpusVectors, GroupVectors, PlainSums, Weights};
+use crate::rows::{BatchRows, CHUNK, Chunk, Scalars, Segments};
 
 /// Rows of a group in a batch from which on their sums are shared with the corpus.
 const MANY: usize = 8;
+
+/// Rows per merge where every row is read once: they need not stay in the cache.
+const PLAIN_CHUNK: usize = 2 * CHUNK;
 
 /// Group and corpus moments of the typical states and, apart from them, of the massive ones; and the similarity within sequences.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,20 +30,31 @@ pub struct PointSketch {
 impl PointSketch {
     /// For groups `0..groups` of states with `dim` components; states whose norm exceeds `massive` are massive.
     pub fn new(groups: usize, dim: usize, massive: Option<f64>) -> PointSketch {
+        PointSketch::of(groups, dim, massive, true)
+    }
+
+    /// The same, with or without the unit vectors and sequences that cosines need.
+    pub fn of(groups: usize, dim: usize, massive: Option<f64>, units: bool) -> PointSketch {
         PointSketch {
             threshold: massive.unwrap_or(f64::INFINITY),
-            groups: GroupMoments::new(groups, dim),
-            corpus: CorpusMoments::new(dim),
-            massive_groups: SparseGroupMoments::new(dim),
-            massive_corpus: CorpusMoments::new(dim),
+            groups: GroupMoments::of(groups, dim, units),
+            corpus: CorpusMoments::of(dim, units),
+            massive_groups: SparseGroupMoments::of(dim, units),
+            massive_corpus: CorpusMoments::of(dim, units),
             sequences: SequenceSimilarity::new(),
         }
     }
 
+    /// One of the same kind without states, for groups `0..groups`.
+    pub fn emptied(&self, groups: usize) -> PointSketch {
+        PointSketch::of(groups, self.dim(), self.massive_threshold(), self.groups.keeps_units())
+    }
+
     /// Memory that one takes, but for groups with massive states, each of which takes as much as a group again.
-    pub fn bytes(groups: usize, dim: usize) -> usize {
-        let vectors = 1 + 5 + 1 + 5; // of the groups, the corpus, and both again for massive states
-        groups * (2 * dim + 5) * size_of::<f64>() + vectors * dim * size_of::<f64>()
+    pub fn bytes(groups: usize, dim: usize, units: bool) -> usize {
+        let of_group = if units { 2 } else { 1 };
+        let vectors = 2 * (1 + if units { 5 } else { 3 }); // of the groups and of the corpus, and both again for massive states
+        groups * (of_group * dim + 5) * size_of::<f64>() + vectors * dim * size_of::<f64>()
     }
 
     /// Number of components.
@@ -65,12 +79,9 @@ impl PointSketch {
 
     /// Forgets all states; there is room for groups `0..groups`, in the memory of before.
     pub fn restart(&mut self, groups: usize) {
-        let dim = self.dim();
+        let empty = self.emptied(0);
+        self.groups = std::mem::replace(self, empty).groups;
         self.groups.restart(groups);
-        self.corpus = CorpusMoments::new(dim);
-        self.massive_groups = SparseGroupMoments::new(dim);
-        self.massive_corpus = CorpusMoments::new(dim);
-        self.sequences = SequenceSimilarity::new();
     }
 
     /// Makes room for more groups.
@@ -96,7 +107,9 @@ impl PointSketch {
         } else {
             self.update_typical(batch, segments);
         }
-        self.sequences.update(batch);
+        if self.groups.keeps_units() {
+            self.sequences.update(batch);
+        }
         Ok(())
     }
 
@@ -105,20 +118,36 @@ impl PointSketch {
     pub fn update_once(&mut self, states: &[f32], segments: &Segments) -> Result<Option<u32>> {
         let mut batch = BatchRows::unmeasured(states, self.dim(), segments, &[], Isa::detect())?;
         self.groups.check(&batch)?;
-        let groups = with_next(segments, self.groups.groups());
-        let chunks: Vec<_> = groups.flat_map(|(group, rows, next)| rows.chunks(CHUNK).map(move |rows| (group, rows, next))).collect();
-        let mut massive = Vec::new();
-        for (place, &(group, rows, next)) in chunks.iter().enumerate() {
-            batch.measure(rows);
-            if let Some(&row) = rows.iter().find(|&&row| !batch.norms()[row as usize].is_finite()) {
-                return Ok(Some(row));
-            }
-            let apart = |row: &&u32| batch.norms()[**row as usize] > self.threshold;
-            massive.extend(rows.iter().filter(apart).map(|&row| (group as u32, row)));
-            let typical: Vec<u32> = rows.iter().filter(|row| !apart(row)).copied().collect();
-            if !typical.is_empty() {
-                let ahead = chunks.get(place + 1).map_or(&[][..], |(_, rows, _)| rows);
-                self.absorb_both(&batch, batch.chunk(&typical, ahead), group, next);
+        // The rows from a place of the order on: they are fetched while others are computed.
+        let after = |place: usize| segments.order().get(place..).unwrap_or_default();
+        let plain = !self.groups.keeps_units() && self.threshold == f64::INFINITY;
+        let longest = if plain { PLAIN_CHUNK } else { CHUNK };
+        let (mut sums, mut squares) = (PlainSums::new(self.dim()), [0.0; PLAIN_CHUNK]);
+        let (mut massive, mut done) = (Vec::new(), 0);
+        for (group, rows, next) in with_next(segments, self.groups.groups()) {
+            for rows in rows.chunks(rows.len().div_ceil(rows.len().div_ceil(longest))) {
+                done += rows.len();
+                if plain {
+                    let squares = &mut squares[..rows.len()];
+                    kernels::add_plain(batch.isa(), batch.chunk(rows, after(done - rows.len() + 4)), &mut sums, squares);
+                    if let Some(place) = squares.iter().position(|square| !square.is_finite()) {
+                        return Ok(Some(rows[place]));
+                    }
+                    self.absorb_both(&Scalars::of_squares(squares), group, next, |weights, group, m2, corpus| {
+                        kernels::absorb_plain(batch.isa(), batch.dim(), &sums, weights, group, m2, corpus)
+                    });
+                    continue;
+                }
+                batch.measure(rows);
+                if let Some(&row) = rows.iter().find(|&&row| !batch.norms()[row as usize].is_finite()) {
+                    return Ok(Some(row));
+                }
+                let apart = |row: &&u32| batch.norms()[**row as usize] > self.threshold;
+                massive.extend(rows.iter().filter(apart).map(|&row| (group as u32, row)));
+                let typical: Vec<u32> = rows.iter().filter(|row| !apart(row)).copied().collect();
+                if !typical.is_empty() {
+                    self.absorb_chunk(&batch, batch.chunk(&typical, after(done)), group, next);
+                }
             }
         }
         massive.sort_unstable_by_key(|&(_, row)| row);
@@ -128,12 +157,22 @@ impl PointSketch {
         Ok(None)
     }
 
-    fn absorb_both(&mut self, batch: &BatchRows, chunk: Chunk, group: usize, next: usize) {
-        let new = batch.scalars(chunk.rows);
-        let PointSketch { groups, corpus, .. } = self;
-        groups.absorb(group, &new, next, |own, group, m2| {
-            corpus.absorb(&new, |all, corpus| kernels::absorb_both(batch.isa(), chunk, [own, all], group, m2, corpus));
+    fn absorb_chunk(&mut self, batch: &BatchRows, chunk: Chunk, group: usize, next: usize) {
+        self.absorb_both(&batch.scalars(chunk.rows), group, next, |weights, group, m2, corpus| {
+            kernels::absorb_both(batch.isa(), chunk, weights, group, m2, corpus);
         });
+    }
+
+    /// Rows of one group enter it and the corpus; `vectors` does so with their components.
+    fn absorb_both(
+        &mut self,
+        new: &Scalars,
+        group: usize,
+        next: usize,
+        vectors: impl FnOnce([Weights; 2], GroupVectors, &mut f64, CorpusVectors),
+    ) {
+        let PointSketch { groups, corpus, .. } = self;
+        groups.absorb(group, new, next, |own, group, m2| corpus.absorb(new, |all, corpus| vectors([own, all], group, m2, corpus)));
     }
 
     /// Chunks of many rows of a group enter it and the corpus at once; the others each by themselves, in chunks as large as can be.
@@ -146,7 +185,7 @@ impl PointSketch {
                 continue;
             }
             for chunk in batch.chunks(rows) {
-                self.absorb_both(batch, chunk, group, next);
+                self.absorb_chunk(batch, chunk, group, next);
             }
         }
         scattered.sort_unstable();
@@ -167,7 +206,7 @@ impl PointSketch {
     pub fn typical(&self) -> StatesView<'_> {
         StatesView {
             groups: &self.groups,
-            overlay: SparseGroupMoments::new(self.dim()),
+            overlay: SparseGroupMoments::of(self.dim(), self.groups.keeps_units()),
             within: Cow::Borrowed(self.groups.within()),
             corpus: Cow::Borrowed(&self.corpus),
         }

@@ -14,9 +14,9 @@ pub struct SparseGroupMoments {
 }
 
 impl SparseGroupMoments {
-    /// Of states with `dim` components.
-    pub fn new(dim: usize) -> SparseGroupMoments {
-        SparseGroupMoments { places: BTreeMap::new(), moments: GroupMoments::new(0, dim) }
+    /// Of states with `dim` components, with or without unit vectors.
+    pub(super) fn of(dim: usize, units: bool) -> SparseGroupMoments {
+        SparseGroupMoments { places: BTreeMap::new(), moments: GroupMoments::of(0, dim, units) }
     }
 
     /// The groups that have states, ascending.
@@ -51,6 +51,7 @@ impl SparseGroupMoments {
     /// Merges a sketch whose group `g` is our `name(g)`.
     pub(super) fn merge_renamed(&mut self, other: &Self, name: impl Fn(u32) -> u32) -> Result<()> {
         must_match("the number of components", self.moments.dim(), other.moments.dim())?;
+        must_match("the keeping of unit vectors", self.moments.keeps_units(), other.moments.keeps_units())?;
         for (&group, &place) in &other.places {
             self.absorb_group(name(group), other.moments.group(place));
         }
@@ -68,7 +69,7 @@ impl SparseGroupMoments {
 
     /// The same with groups lying in the order of their ids: what is stored must not depend on who came first.
     fn sorted(&self) -> GroupMoments {
-        let mut sorted = GroupMoments::new(self.places.len(), self.moments.dim());
+        let mut sorted = GroupMoments::of(self.places.len(), self.moments.dim(), self.moments.keeps_units());
         for (place, &old) in self.places.values().enumerate() {
             sorted.copy_group(place, self.moments.group(old));
         }

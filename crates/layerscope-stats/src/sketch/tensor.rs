@@ -100,6 +100,10 @@ impl<'a> Tensors<'a> {
         shape.try_into().map_err(|_| Error::tensor(name, format!("has shape {shape:?} instead of {N} extents")))
     }
 
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     pub(crate) fn take_f64(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f64>> {
         match self.take(name, shape)? {
             Values::F64(values) => Ok(values.into_owned()),

@@ -55,7 +55,7 @@ pub struct Run {
     pub tokens: Vec<TokenSamples>,
 }
 
-pub const ALL: SketchSet = SketchSet { covariance: true, pairs: true, sequences: true, sample: true, blocks: true };
+pub const ALL: SketchSet = SketchSet { units: true, covariance: true, pairs: true, sequences: true, sample: true, blocks: true };
 pub const CHOSEN: [u32; 4] = [0, 1, 3, 39];
 
 impl Run {

@@ -50,7 +50,7 @@ impl GatheredPoint {
         let sample = if sketches.sample { settings.sample_states } else { 0 };
         let chosen = settings.tokens.iter().map(|_| HashSample::new(settings.token_states, dim));
         GatheredPoint {
-            moments: PointSketch::new(0, dim, settings.massive_norm),
+            moments: PointSketch::of(0, dim, settings.massive_norm, sketches.units),
             // Nobody knows yet which point will be the first one, so all have room for products with an earlier one.
             lenses: Lenses::new(sketches, dim, Some(dim), settings.massive_norm),
             kept: [HashSample::new(sample, dim)].into_iter().chain(chosen).collect(),
