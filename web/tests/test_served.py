@@ -59,6 +59,32 @@ class ServedTest(PageTest):
         page.wait_for_selector(f'main[data-view="{view.split("?")[0]}"]')
 
 
+class WithoutCosines(ServedTest):
+    """A run of norms alone offers nothing that it does not have."""
+
+    @classmethod
+    def runs(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        run = Path(cls.folder.name) / "norms"
+        corpus = Path(__file__).parents[2] / "pocket/corpus/held-out.txt"
+        words = ["measure", "--model", "pocket-bert", "--corpus", str(corpus), "--limit", "40", "--measures", "norm", "--quiet", "--out", str(run)]
+        subprocess.run([PROGRAM, *words], check=True, stdout=subprocess.DEVNULL)
+        return [run]
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def test_components_begin_with_the_second_moment(self):
+        page = self.visit("components?at=3&column=cosine_contribution")
+        self.settle(page)
+        shown = page.locator('label:text-is("Show") + select')
+        self.assertEqual(shown.input_value(), "second_moment")
+        self.assertNotIn("cosine", shown.inner_text())
+        self.assertGreater(page.locator("main tbody tr").count(), 5)
+
+
 class Served(ServedTest):
     def slope(self, layer):
         return float(table("two-0", "layers", layer=layer, selection="selected", measure="slope_v_on_m")[0]["value"])

@@ -15,8 +15,10 @@ export class Columns {
     for (const [name, numbers, strings] of columns) this.columns.set(name, { numbers, strings, whole: numbers instanceof Uint32Array });
   }
 
+  /** Whether there is such a column with anything in it. */
   has(name: string): boolean {
-    return this.columns.has(name);
+    const numbers = this.columns.get(name)?.numbers;
+    return this.columns.has(name) && !(numbers instanceof Float64Array && numbers.every(Number.isNaN));
   }
 
   /** A column of reals: undefined is NaN. All NaN where there is no such column. */

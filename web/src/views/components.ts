@@ -30,17 +30,19 @@ export const components: View = {
   absent: (book) => (anyRun(book, has) ? null : "No run has a table of components."),
   show: (book, host) => {
     const inside = h("div", { class: "stack" });
-    const start = (run: Run) => { note({ run: run.key }); build(book, run, inside, start); };
+    const start = (run: Run) => { note({ run: run.key }); void build(book, run, inside, start); };
     host.append(heading("Component by component", "One bar per coordinate of the hidden states. A few rogue ones often carry most of the norm or of the cosine."), inside);
-    build(book, chosenRun(book, has), inside, start);
+    void build(book, chosenRun(book, has), inside, start);
   },
 };
 
-function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => void): void {
+async function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => void): Promise<void> {
   const points = run.points.components;
   const params = route().params;
   let place = chosenPoint(run, "components");
-  let column = COLUMNS[params.get("column") ?? ""] ? params.get("column")! : "cosine_contribution";
+  const first = await run.at(points[place]!);
+  const offered = Object.entries(COLUMNS).filter(([name]) => first.has(name)); // without cosines there are no parts of them
+  let column = offered.find(([name]) => name === params.get("column"))?.[0] ?? offered[0]![0];
   let followed = params.has("component") ? Number(params.get("component")) : -1;
   let table: Columns | null = null;
   let way: number[] = [];
@@ -77,7 +79,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
   };
   const slider = pointSlider(points, place, (value) => { place = value; void refresh().then(() => follow(followed, false)); });
   replace(host, h("div", { class: "controls" }, runSelect(book, has, run, restart), slider.element,
-    select("Show", Object.entries(COLUMNS).map(([value, [label]]) => ({ value, label })), column, (value) => { column = value; note({ column }); void refresh().then(() => follow(followed, false)); })),
+    select("Show", offered.map(([value, [label]]) => ({ value, label })), column, (value) => { column = value; note({ column }); void refresh().then(() => follow(followed, false)); })),
     figure.element, h("div", { class: "grid two" }, h("section", { class: "panel" }, h("h3", {}, "The largest"), ranking), path));
   void refresh().then(() => follow(followed, false));
 }
