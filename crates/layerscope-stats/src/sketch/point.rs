@@ -16,6 +16,14 @@ const MANY: usize = 8;
 /// Rows per merge where every row is read once: they need not stay in the cache.
 const PLAIN_CHUNK: usize = 2 * CHUNK;
 
+/// Rows between one that is computed there and one that is fetched from memory meanwhile.
+const FETCHED: usize = 4;
+
+/// Cuts rows into as few equal parts as can be.
+fn evenly(rows: &[u32], longest: usize) -> impl Iterator<Item = &[u32]> {
+    rows.chunks(rows.len().div_ceil(rows.len().div_ceil(longest)))
+}
+
 /// Group and corpus moments of the typical states and, apart from them, of the massive ones; and the similarity within sequences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointSketch {
@@ -118,26 +126,12 @@ impl PointSketch {
     pub fn update_once(&mut self, states: &[f32], segments: &Segments) -> Result<Option<u32>> {
         let mut batch = BatchRows::unmeasured(states, self.dim(), segments, &[], Isa::detect())?;
         self.groups.check(&batch)?;
-        // The rows from a place of the order on: they are fetched while others are computed.
-        let after = |place: usize| segments.order().get(place..).unwrap_or_default();
-        let plain = !self.groups.keeps_units() && self.threshold == f64::INFINITY;
-        let longest = if plain { PLAIN_CHUNK } else { CHUNK };
-        let (mut sums, mut squares) = (PlainSums::new(self.dim()), [0.0; PLAIN_CHUNK]);
+        if !self.groups.keeps_units() && self.threshold == f64::INFINITY {
+            return Ok(self.update_plain(&batch));
+        }
         let (mut massive, mut done) = (Vec::new(), 0);
         for (group, rows, next) in with_next(segments, self.groups.groups()) {
-            for rows in rows.chunks(rows.len().div_ceil(rows.len().div_ceil(longest))) {
-                done += rows.len();
-                if plain {
-                    let squares = &mut squares[..rows.len()];
-                    kernels::add_plain(batch.isa(), batch.chunk(rows, after(done - rows.len() + 4)), &mut sums, squares);
-                    if let Some(place) = squares.iter().position(|square| !square.is_finite()) {
-                        return Ok(Some(rows[place]));
-                    }
-                    self.absorb_both(&Scalars::of_squares(squares), group, next, |weights, group, m2, corpus| {
-                        kernels::absorb_plain(batch.isa(), batch.dim(), &sums, weights, group, m2, corpus)
-                    });
-                    continue;
-                }
+            for rows in evenly(rows, CHUNK) {
                 batch.measure(rows);
                 if let Some(&row) = rows.iter().find(|&&row| !batch.norms()[row as usize].is_finite()) {
                     return Ok(Some(row));
@@ -145,8 +139,9 @@ impl PointSketch {
                 let apart = |row: &&u32| batch.norms()[**row as usize] > self.threshold;
                 massive.extend(rows.iter().filter(apart).map(|&row| (group as u32, row)));
                 let typical: Vec<u32> = rows.iter().filter(|row| !apart(row)).copied().collect();
+                done += rows.len();
                 if !typical.is_empty() {
-                    self.absorb_chunk(&batch, batch.chunk(&typical, after(done)), group, next);
+                    self.absorb_chunk(&batch, batch.chunk(&typical, &segments.order()[done..]), group, next);
                 }
             }
         }
@@ -155,6 +150,26 @@ impl PointSketch {
         self.massive_groups.update_segments(&batch, &massive);
         self.massive_corpus.update_rows(&batch, massive.counted());
         Ok(None)
+    }
+
+    /// The same where nothing depends on a row's norm: norms and sums are taken in a single pass.
+    fn update_plain(&mut self, batch: &BatchRows) -> Option<u32> {
+        let (dim, isa, segments) = (self.dim(), batch.isa(), batch.segments());
+        let (mut sums, mut squares, mut done) = (PlainSums::new(dim), [0.0; PLAIN_CHUNK], 0);
+        for (group, rows, next) in with_next(segments, self.groups.groups()) {
+            for rows in evenly(rows, PLAIN_CHUNK) {
+                let (squares, ahead) = (&mut squares[..rows.len()], segments.order().get(done + FETCHED..).unwrap_or_default());
+                kernels::add_plain(isa, batch.chunk(rows, ahead), &mut sums, squares);
+                if let Some(place) = squares.iter().position(|square| !square.is_finite()) {
+                    return Some(rows[place]);
+                }
+                self.absorb_both(&Scalars::of_squares(squares), group, next, |weights, group, m2, corpus| {
+                    kernels::absorb_plain(isa, dim, &sums, weights, group, m2, corpus);
+                });
+                done += rows.len();
+            }
+        }
+        None
     }
 
     fn absorb_chunk(&mut self, batch: &BatchRows, chunk: Chunk, group: usize, next: usize) {
