@@ -231,6 +231,13 @@ fn what_does_not_belong_together_is_refused() {
     let mut tensors = sketch.tensors();
     tensors.0.remove("groups.m2");
     assert_eq!(PointSketch::from_tensors(&mut tensors).unwrap_err().to_string(), "tensor `groups.m2`: is missing");
+    // A tensor that got lost is not the same as one that was never wanted.
+    let counted = Data::zipf(3, 50, 4, 3).sketch(50);
+    for name in ["groups.unit", "corpus.unit", "massive_groups.unit", "massive_corpus.unit"] {
+        let mut tensors = counted.tensors();
+        tensors.0.remove(name);
+        assert!(PointSketch::from_tensors(&mut tensors).unwrap_err().to_string().contains("unit"), "{name}");
+    }
     let mut tensors = sketch.tensors();
     tensors.0.get_mut("corpus.m2").unwrap().shape = vec![2];
     assert!(PointSketch::from_tensors(&mut tensors).unwrap_err().to_string().contains("corpus.m2"));

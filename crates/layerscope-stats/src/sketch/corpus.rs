@@ -37,6 +37,11 @@ impl CorpusMoments {
         CorpusMoments { units, n: 0, nonzero: 0, norm: 0.0, mean, m2, square, unit, unit_square }
     }
 
+    /// Whether unit vectors are kept.
+    pub(super) fn keeps_units(&self) -> bool {
+        self.units
+    }
+
     /// Number of components.
     pub fn dim(&self) -> usize {
         self.mean.len()
@@ -160,6 +165,9 @@ impl Sketch for CorpusMoments {
         let dim: [usize; 1] = tensors.shape("mean")?;
         let counts = tensors.take_u64("n", &[2])?;
         let units = tensors.has("unit");
+        if !units && counts[1] > 0 {
+            return Err(Error::tensor("unit", "is missing"));
+        }
         let mut wanted = |name: &str| if units { tensors.take_f64(name, &dim) } else { Ok(Vec::new()) };
         let (unit, unit_square) = (wanted("unit")?, wanted("unit_square")?);
         Ok(CorpusMoments {

@@ -10,8 +10,8 @@ use crate::rows::{BatchRows, Scalars, Segments};
 /// Per group n, mean, sum ||x - mean||^2, mean ||x||^2, mean ||x||, non-zero rows and their mean unit vector; and per component
 /// the sum over groups of squared deviations.
 ///
-/// 16 d + 40 bytes a group, 8 d + 40 without unit vectors. Batches enter by moments about one of their own rows and merge by Chan's formula, so V is never
-/// a difference of two large numbers.
+/// 16 d + 40 bytes a group, 8 d + 40 without unit vectors. Batches enter by moments about one of their own rows and merge by Chan's
+/// formula, so V is never a difference of two large numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupMoments {
     dim: usize,
@@ -263,11 +263,15 @@ impl Sketch for GroupMoments {
     fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
         let [groups, dim] = tensors.shape("mean")?;
         let units = tensors.has("unit");
+        let nonzero = tensors.take_u64("nonzero", &[groups])?;
+        if !units && nonzero.iter().any(|count| *count > 0) {
+            return Err(Error::tensor("unit", "is missing"));
+        }
         Ok(GroupMoments {
             dim,
             units,
             n: tensors.take_u64("n", &[groups])?,
-            nonzero: tensors.take_u64("nonzero", &[groups])?,
+            nonzero,
             m2: tensors.take_f64("m2", &[groups])?,
             square: tensors.take_f64("square", &[groups])?,
             norm: tensors.take_f64("norm", &[groups])?,

@@ -271,6 +271,10 @@ impl Sketch for PointSketch {
         if dims.iter().any(|dim| *dim != sketch.dim()) {
             return Err(Error::tensor("corpus.mean", format!("has {} components, other sketches {dims:?}", sketch.dim())));
         }
+        let units = sketch.groups.keeps_units();
+        if [sketch.corpus.keeps_units(), sketch.massive_groups.keeps_units(), sketch.massive_corpus.keeps_units()] != [units; 3] {
+            return Err(Error::tensor("unit", "is there for some of groups, corpus and massive states only"));
+        }
         if sketch.massive_groups.groups().any(|group| group as usize >= sketch.groups.groups()) {
             return Err(Error::tensor("massive_groups.group", format!("names a group beyond the {}", sketch.groups.groups())));
         }

@@ -19,6 +19,11 @@ impl SparseGroupMoments {
         SparseGroupMoments { places: BTreeMap::new(), moments: GroupMoments::of(0, dim, units) }
     }
 
+    /// Whether unit vectors are kept.
+    pub(super) fn keeps_units(&self) -> bool {
+        self.moments.keeps_units()
+    }
+
     /// The groups that have states, ascending.
     pub fn groups(&self) -> impl Iterator<Item = u32> {
         self.places.keys().copied()
@@ -51,7 +56,7 @@ impl SparseGroupMoments {
     /// Merges a sketch whose group `g` is our `name(g)`.
     pub(super) fn merge_renamed(&mut self, other: &Self, name: impl Fn(u32) -> u32) -> Result<()> {
         must_match("the number of components", self.moments.dim(), other.moments.dim())?;
-        must_match("the keeping of unit vectors", self.moments.keeps_units(), other.moments.keeps_units())?;
+        must_match("the keeping of unit vectors", self.keeps_units(), other.keeps_units())?;
         for (&group, &place) in &other.places {
             self.absorb_group(name(group), other.moments.group(place));
         }
@@ -69,7 +74,7 @@ impl SparseGroupMoments {
 
     /// The same with groups lying in the order of their ids: what is stored must not depend on who came first.
     fn sorted(&self) -> GroupMoments {
-        let mut sorted = GroupMoments::of(self.places.len(), self.moments.dim(), self.moments.keeps_units());
+        let mut sorted = GroupMoments::of(self.places.len(), self.moments.dim(), self.keeps_units());
         for (place, &old) in self.places.values().enumerate() {
             sorted.copy_group(place, self.moments.group(old));
         }
