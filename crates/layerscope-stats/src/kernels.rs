@@ -646,8 +646,8 @@ pub(crate) fn fused<const W: usize>(x: [f64; W], y: [f64; W], mut sum: [f64; W])
 
 /// Halves the lanes until one is left.
 #[inline(always)]
-pub(crate) fn fold(mut lanes: [f64; LANES]) -> f64 {
-    let mut width = LANES / 2;
+pub(crate) fn fold<const W: usize>(mut lanes: [f64; W]) -> f64 {
+    let mut width = W / 2;
     while width > 0 {
         for l in 0..width {
             lanes[l] += lanes[l + width];

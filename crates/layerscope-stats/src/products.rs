@@ -4,13 +4,14 @@
 //! instruction set nor on the other columns. A product of two f32 numbers fits f64, so what is lost is lost in sums only.
 
 use layerscope_compute::cpu::Isa;
+use layerscope_compute::for_each_isa;
 
 /// Columns of a panel: three vectors of eight.
 pub(crate) const PANEL: usize = 24;
 /// Numbers of a block of the result: a panel by a panel.
 pub(crate) const AREA: usize = PANEL * PANEL;
-/// Rows accumulated in registers: a block of a panel, 36 KiB, stays in the first-level cache (128 and 256 rows were slower).
-const K_BLOCK: usize = 192;
+/// Rows accumulated in registers: a block of a panel, 24 KiB, stays in the first-level cache while others pass by.
+const K_BLOCK: usize = 128;
 
 /// 64 bytes, so that panels start on cache lines.
 #[derive(Clone, Copy, Debug)]
@@ -54,29 +55,9 @@ pub(crate) fn panel_bytes(depth: usize, width: usize) -> usize {
 
 impl Panels {
     /// Refills with `states[row] - center` for every one of `rows`, reusing the memory.
-    pub fn fill(&mut self, states: &[f32], dim: usize, rows: &[u32], center: &[f64]) {
-        self.resize(rows.len(), dim);
-        let panels = panels_of(dim);
-        let mut target = self.data_mut().chunks_exact_mut(PANEL);
-        for block in rows.chunks(K_BLOCK) {
-            for first in (0..panels).map(|panel| panel * PANEL) {
-                let used = PANEL.min(dim - first);
-                let center = &center[first..first + used];
-                for (&row, line) in block.iter().zip(target.by_ref()) {
-                    let state = &states[row as usize * dim + first..][..used];
-                    if let (Ok(line), Ok(state), Ok(center)) =
-                        (<&mut [f64; PANEL]>::try_from(&mut *line), <&[f32; PANEL]>::try_from(state), <&[f64; PANEL]>::try_from(center))
-                    {
-                        for j in 0..PANEL {
-                            line[j] = f64::from(state[j]) - center[j];
-                        }
-                    } else {
-                        line.fill(0.0);
-                        line.iter_mut().zip(state).zip(center).for_each(|((to, x), center)| *to = f64::from(*x) - center);
-                    }
-                }
-            }
-        }
+    pub fn fill(&mut self, isa: Isa, states: &[f32], rows: &[u32], center: &[f64]) {
+        self.resize(rows.len(), center.len());
+        pack(isa, states, rows, center, self.data_mut());
     }
 
     /// Refills with columns: column `j` is `columns[j * depth..][..depth]`.
@@ -130,6 +111,34 @@ impl Panels {
     fn data_mut(&mut self) -> &mut [f64] {
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.lines.len() * 8) }
+    }
+}
+
+for_each_isa! {
+    /// `states[row] - center` in panels, a block of rows after another.
+    fn pack = pack_body; (states: &[f32], rows: &[u32], center: &[f64], target: &mut [f64])
+}
+
+#[inline(always)]
+fn pack_body(states: &[f32], rows: &[u32], center: &[f64], target: &mut [f64]) {
+    let dim = center.len();
+    let mut lines = target.as_chunks_mut::<PANEL>().0.iter_mut();
+    for block in rows.chunks(K_BLOCK) {
+        for first in (0..dim).step_by(PANEL) {
+            let used = PANEL.min(dim - first);
+            let center = &center[first..first + used];
+            for (&row, line) in block.iter().zip(lines.by_ref()) {
+                let state = &states[row as usize * dim + first..][..used];
+                if let (Ok(state), Ok(center)) = (<&[f32; PANEL]>::try_from(state), <&[f64; PANEL]>::try_from(center)) {
+                    for j in 0..PANEL {
+                        line[j] = f64::from(state[j]) - center[j];
+                    }
+                } else {
+                    line.fill(0.0);
+                    line.iter_mut().zip(state).zip(center).for_each(|((to, x), center)| *to = f64::from(*x) - center);
+                }
+            }
+        }
     }
 }
 
@@ -246,6 +255,9 @@ mod x86 {
         }
     }
 
+    /// Rows of the left panel that are fetched before their turn: it is new to the first-level cache, the right one is not.
+    const AHEAD: usize = 8;
+
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn avx512_tile(depth: usize, mut a: *const f64, mut b: *const f64, c: *mut f64, accumulate: bool) {
@@ -256,6 +268,7 @@ mod x86 {
             }
             let mut sums = [[_mm512_setzero_pd(); 3]; 8];
             for _ in 0..depth {
+                _mm_prefetch::<_MM_HINT_T0>(a.wrapping_add(AHEAD * PANEL).cast());
                 let right = [_mm512_load_pd(b), _mm512_load_pd(b.add(8)), _mm512_load_pd(b.add(16))];
                 for i in 0..8 {
                     let left = _mm512_set1_pd(*a.add(i));
@@ -331,13 +344,12 @@ mod tests {
         for (depth, width, other) in [(1, 1, 1), (3, 24, 25), (130, 23, 50), (300, 49, 7), (0, 5, 5)] {
             let rows: Vec<u32> = (0..depth as u32).rev().collect();
             let (x, y) = (states(1, depth * width), states(2, depth * other));
-            let center = vec![0.25; width.max(other)];
             let (mut a, mut b) = (Panels::default(), Panels::default());
-            a.fill(&[9.0; 7 * 50], 50, &[0, 1, 2, 3, 4, 5, 6], &[0.0; 50]); // leftovers of an earlier use must not show
-            a.fill(&x, width, &rows, &center);
-            b.fill(&y, other, &rows, &center);
             let mut seen: Option<(Vec<f64>, Vec<f64>)> = None;
             for isa in Isa::available() {
+                a.fill(isa, &[9.0; 7 * 50], &[0, 1, 2, 3, 4, 5, 6], &[0.0; 50]); // leftovers of an earlier use must not show
+                a.fill(isa, &x, &rows, &vec![0.25; width]);
+                b.fill(isa, &y, &rows, &vec![0.25; other]);
                 let (mut square, mut across) = (Vec::new(), Vec::new());
                 gram(isa, &a, &mut square);
                 product(isa, &a, &b, &mut across);
@@ -366,7 +378,7 @@ mod tests {
         let columns: Vec<f64> =
             (0..width).flat_map(|j| (0..depth).map(move |l| (l, j))).map(|(l, j)| f64::from(x[l * width + j])).collect();
         let (mut a, mut b) = (Panels::default(), Panels::default());
-        a.fill(&x, width, &(0..depth as u32).collect::<Vec<u32>>(), &vec![0.0; width]);
+        a.fill(Isa::detect(), &x, &(0..depth as u32).collect::<Vec<u32>>(), &vec![0.0; width]);
         b.fill_columns(&columns, depth);
         assert_eq!(a.data(), b.data());
     }

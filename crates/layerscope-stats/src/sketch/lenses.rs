@@ -1,5 +1,6 @@
 //! Everything that is accumulated at one point beside [`PointSketch`](super::PointSketch), as far as it is wanted.
 
+use super::shape::ShapeSpace;
 use super::{BatchCovariance, CentredRows, Covariance, DocumentBlocks, Pairs, SequenceShape, Sketch, Tensors, nested};
 use crate::error::{Error, Result};
 use crate::rows::BatchRows;
@@ -137,6 +138,7 @@ pub struct LensSpace {
     covariance: BatchCovariance,
     pairs: Pairs,
     sequences: SequenceShape,
+    sequence: ShapeSpace,
 }
 
 impl LensSpace {
@@ -174,7 +176,7 @@ impl LensSpace {
         }
         if set.sequences {
             self.sequences = SequenceShape::new();
-            self.sequences.update(batch);
+            self.sequences.update_in(batch, &mut self.sequence);
         }
         self.points += 1;
         Ok(())

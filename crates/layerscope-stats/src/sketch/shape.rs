@@ -1,11 +1,11 @@
 //! What a sequence of states looks like: its matrix entropy and its curvature.
 
-use super::scatter::center;
+use super::scatter::mean_of;
 use super::{Sketch, Tensors, mean_of_means};
 use crate::eigen::{eigenvalues, significant};
 use crate::error::Result;
 use crate::rows::BatchRows;
-use crate::vectors::{row_products, square_distance, square_norm, square_sum};
+use crate::vectors::{Step, row_products, square_distance_f32, unit_deviation, unit_steps};
 
 /// States that a sequence must have.
 const MIN_STATES: usize = 3;
@@ -46,12 +46,16 @@ impl SequenceShape {
     /// Adds the counted rows of a batch, sequence by sequence. All of the work is in here: give each batch a sketch of its own before its
     /// turn, and merge that.
     pub fn update(&mut self, batch: &BatchRows) {
-        let mut space = Space::default();
+        self.update_in(batch, &mut ShapeSpace::default());
+    }
+
+    /// The same in memory that was used before.
+    pub(super) fn update_in(&mut self, batch: &BatchRows, space: &mut ShapeSpace) {
         for rows in batch.counted_by_sequence().filter(|rows| rows.len() >= MIN_STATES) {
             if let Some(entropy) = space.entropy(batch, rows) {
                 self.add_entropy(entropy, 1);
             }
-            if let Some(curvature) = space.curvature(batch, rows) {
+            if let Some(curvature) = curvature(batch, rows) {
                 self.add_curvature(curvature, 1);
             }
         }
@@ -89,14 +93,14 @@ impl Sketch for SequenceShape {
 }
 
 /// Memory for one sequence at a time.
-#[derive(Default)]
-struct Space {
+#[derive(Clone, Debug, Default)]
+pub(super) struct ShapeSpace {
     mean: Vec<f64>,
     units: Vec<f64>,
     gram: Vec<f64>,
 }
 
-impl Space {
+impl ShapeSpace {
     /// Von Neumann entropy of the Gram matrix of centred unit rows, divided by its trace, over ln min(N, d) (Skean et al. 2025).
     ///
     /// None where all rows are equal, or with one component.
@@ -124,49 +128,41 @@ impl Space {
 
     /// Fills `units` with the rows minus their mean, divided by their norms; zero rows are dropped.
     fn centre(&mut self, batch: &BatchRows, rows: &[u32]) {
-        self.mean.clear();
-        self.mean.resize(batch.dim(), 0.0);
-        center(batch.isa(), batch.states(), rows, &mut self.mean);
-        let largest = rows.iter().map(|&row| batch.norms()[row as usize]).fold(0.0, f64::max);
-        self.units.clear();
-        for &row in rows {
-            let start = self.units.len();
-            self.units.extend(batch.state(row).iter().zip(&self.mean).map(|(&x, mean)| f64::from(x) - mean));
-            self.unite(batch, start, ROUNDING * largest);
-        }
-    }
-
-    /// Mean angle between successive steps (Hosseini & Fedorenko 2023), steps of length zero left out; None with fewer than two steps.
-    ///
-    /// With unit steps a and b the angle is 2 atan2(|a - b|, |a + b|): good to the last digit even where the cosine is near 1 (Kahan).
-    fn curvature(&mut self, batch: &BatchRows, rows: &[u32]) -> Option<f64> {
         let (dim, isa) = (batch.dim(), batch.isa());
-        self.units.clear();
-        for pair in rows.windows(2) {
-            let (from, to) = (batch.state(pair[0]), batch.state(pair[1]));
-            let start = self.units.len();
-            self.units.extend(to.iter().zip(from).map(|(&to, &from)| f64::from(to) - f64::from(from)));
-            self.unite(batch, start, 0.0);
+        self.mean.resize(dim, 0.0);
+        mean_of(isa, batch.states(), rows, &mut self.mean);
+        let largest = rows.iter().map(|&row| batch.norms()[row as usize]).fold(0.0, f64::max);
+        self.units.resize(rows.len() * dim, 0.0);
+        let mut kept = 0;
+        for &row in rows {
+            let unit = &mut self.units[kept * dim..][..dim];
+            kept += usize::from(unit_deviation(isa, batch.state(row), &self.mean, unit) > ROUNDING * largest);
         }
-        let steps = self.units.len() / dim;
-        let angle = |at: usize| {
-            let (a, b) = (&self.units[at * dim..][..dim], &self.units[(at + 1) * dim..][..dim]);
-            2.0 * square_distance(isa, a, b).sqrt().atan2(square_sum(isa, a, b).sqrt())
-        };
-        (steps >= 2).then(|| (0..steps - 1).map(angle).sum::<f64>() / (steps - 1) as f64)
+        self.units.truncate(kept * dim);
     }
+}
 
-    /// Divides the last row by its norm, or drops it if that is not more than `least`.
-    fn unite(&mut self, batch: &BatchRows, start: usize, least: f64) {
-        let row = &mut self.units[start..];
-        let norm = square_norm(batch.isa(), row).sqrt();
-        if norm > least {
-            let inverse = 1.0 / norm;
-            row.iter_mut().for_each(|x| *x *= inverse);
-        } else {
-            self.units.truncate(start);
+/// Mean angle between successive steps (Hosseini & Fedorenko 2023), steps of length zero left out; None with fewer than two steps.
+///
+/// With unit steps a and b the angle is 2 atan2(|a - b|, |a + b|): good to the last digit even where the cosine is near 1 (Kahan).
+fn curvature(batch: &BatchRows, rows: &[u32]) -> Option<f64> {
+    let isa = batch.isa();
+    let mut last: Option<Step> = None;
+    let (mut sum, mut angles) = (0.0, 0u64);
+    for pair in rows.windows(2) {
+        let (from, to) = (batch.state(pair[0]), batch.state(pair[1]));
+        let length = square_distance_f32(isa, from, to).sqrt();
+        if length == 0.0 {
+            continue;
+        }
+        let step = Step { from, to, inverse: 1.0 / length };
+        if let Some(last) = last.replace(step) {
+            let [apart, together] = unit_steps(isa, last, step);
+            sum += 2.0 * apart.sqrt().atan2(together.sqrt());
+            angles += 1;
         }
     }
+    (angles > 0).then(|| sum / angles as f64)
 }
 
 fn transposed(rows: &[f64], dim: usize) -> Vec<f64> {

@@ -1,14 +1,28 @@
 //! Eigenvalues of symmetric matrices: the only place that knows who computes them.
 
+mod small;
+
 use faer::{MatRef, Side};
+use layerscope_compute::cpu::Isa;
+
+use small::small_eigenvalues;
 
 /// Those at most this times the largest count as 0.
 pub(crate) const NEGLIGIBLE: f64 = 1e-12;
 
-/// Eigenvalues of a symmetric matrix, descending; None if a number is not finite. Only the lower triangle is read.
+/// Sides up to this are small.
+const SMALL: usize = 128;
+
+/// Eigenvalues of a symmetric matrix, descending; None if a number is not finite.
 pub(crate) fn eigenvalues(matrix: &[f64], dim: usize) -> Option<Vec<f64>> {
     let (scale, scaled) = scaled(matrix)?;
-    let mut values = MatRef::from_row_major_slice(&scaled, dim, dim).self_adjoint_eigenvalues(Side::Lower).ok()?;
+    let mut values = vec![0.0; dim];
+    if dim <= SMALL {
+        small_eigenvalues(Isa::detect(), &scaled, &mut values);
+        values.sort_unstable_by(f64::total_cmp);
+    } else {
+        values = MatRef::from_row_major_slice(&scaled, dim, dim).self_adjoint_eigenvalues(Side::Lower).ok()?;
+    }
     values.reverse();
     values.iter_mut().for_each(|value| *value *= scale);
     Some(values)
