@@ -71,9 +71,9 @@ def measure(model: bench.Model, arguments, scratch: Path) -> dict:
 
     one, loops, everything = [], [], []
     for number in range(1, arguments.rounds + 1):
-        one.append(bench.run_json([*command, "--rounds", 20]))
+        one.append(bench.run_json([*command, "--rounds", 40]))
         loops.append(loop_speed(model, sample))
-        everything.append(bench.run_json([*command, "--rounds", 20, "--all"]))
+        everything.append(bench.run_json([*command, "--rounds", 40, "--all"]))
         note = f"{one[-1]['with_statistics']:.0f} tokens/s with norms and cosines (x {one[-1]['cost']:.3f}), all x {everything[-1]['cost']:.3f}, the loop {loops[-1]:.0f}"
         print(f"{model.name}: round {number}: {note}", file=sys.stderr, flush=True)
     ratios = [ours["with_statistics"] / loop for ours, loop in zip(one, loops, strict=True)]

@@ -84,6 +84,12 @@ impl Segments {
         Segments { order: keys.iter().map(|&key| key as u32).collect(), segments, counted }
     }
 
+    /// The same rows of groups with other names: `g` becomes `names[g]`. Groups may not ascend any more.
+    pub fn renamed(&self, names: &[u32]) -> Segments {
+        let rename = |segment: &Segment| Segment { group: names[segment.group as usize], ..*segment };
+        Segments { segments: self.segments.iter().map(rename).collect(), ..self.clone() }
+    }
+
     /// Every group with its rows, groups ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[u32])> {
         self.segments.iter().map(|segment| (segment.group, &self.order[segment.start as usize..segment.end as usize]))
@@ -296,6 +302,7 @@ mod tests {
         assert_eq!(segments.order(), [1, 4, 0, 3]);
         assert_eq!(segments.counted(), [0, 1, 3, 4]);
         assert_eq!(segments.segments(), [Segment { group: 2, start: 0, end: 2 }, Segment { group: 7, start: 2, end: 4 }]);
+        assert_eq!(segments.renamed(&[0, 0, 5, 0, 0, 0, 0, 1]).iter().collect::<Vec<_>>(), [(5, &[1u32, 4][..]), (1, &[0, 3])]);
         let (apart, rest) = segments.partition(|row| row == 3);
         assert_eq!(apart, Segments::new(&[NOT_COUNTED, NOT_COUNTED, NOT_COUNTED, 7]));
         assert_eq!(rest, Segments::new(&[7, 2, NOT_COUNTED, NOT_COUNTED, 2]));

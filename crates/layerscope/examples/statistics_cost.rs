@@ -22,7 +22,7 @@ use layerscope_stats::sketch::SketchSet;
 /// States of the hash sample, as by default.
 const SAMPLE: usize = 20_000;
 /// Of a round: long enough to start and end workers, short enough that a noisy machine is the same in both halves.
-const BATCHES_PER_WORKER: usize = 2;
+const BATCHES_PER_WORKER: usize = 1;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -116,8 +116,9 @@ impl GroupMoments {
         if batch.dim() != self.dim {
             return Err(Error::Rows(format!("states have {} components where {} belong", batch.dim(), self.dim)));
         }
-        if let Some(last) = batch.segments().segments().last().filter(|last| last.group as usize >= self.groups()) {
-            return Err(Error::Rows(format!("group {} of a row exceeds the {} known groups", last.group, self.groups())));
+        let largest = batch.segments().segments().iter().map(|segment| segment.group).max();
+        if let Some(group) = largest.filter(|group| *group as usize >= self.groups()) {
+            return Err(Error::Rows(format!("group {group} of a row exceeds the {} known groups", self.groups())));
         }
         Ok(())
     }
@@ -175,7 +176,7 @@ impl GroupMoments {
         self.nonzero[at] += nonzero;
     }
 
-    /// Writes one group's moments into an empty group.
+    /// Writes one group's moments over another's.
     pub(super) fn copy_group(&mut self, at: usize, other: Group) {
         let vector = at * self.dim..(at + 1) * self.dim;
         self.n[at] = other.n;
@@ -214,6 +215,19 @@ impl GroupMoments {
         mean.resize(groups * *dim, 0.0);
         unit.resize(if *units { groups * *dim } else { 0 }, 0.0);
         within.fill(0.0);
+    }
+
+    /// Writes the groups in `names` into `into`, one after another, and the sums over all groups.
+    pub(super) fn excerpt(&self, names: &[u32], into: &mut GroupMoments) {
+        into.restart(names.len());
+        names.iter().enumerate().for_each(|(place, &name)| into.copy_group(place, self.group(name)));
+        into.within.copy_from_slice(&self.within);
+    }
+
+    /// Returns to what an excerpt of the same groups says.
+    pub(super) fn restore(&mut self, excerpt: &GroupMoments, names: &[u32]) {
+        names.iter().enumerate().for_each(|(place, &name)| self.copy_group(name as usize, excerpt.group(place as u32)));
+        self.within.copy_from_slice(&excerpt.within);
     }
 
     /// Merges a sketch whose group `g` is our `names[g]` (shards number their groups by themselves).

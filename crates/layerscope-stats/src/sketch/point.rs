@@ -102,6 +102,23 @@ impl PointSketch {
         self.groups.groups()
     }
 
+    /// Whether nothing depends on a row's norm: neither unit vectors nor massive states are kept.
+    pub fn is_plain(&self) -> bool {
+        !self.groups.keeps_units() && self.threshold == f64::INFINITY
+    }
+
+    /// Writes all that rows of the groups in `names` would change in a plain sketch into `into`.
+    pub fn excerpt(&self, names: &[u32], into: &mut PointSketch) {
+        self.groups.excerpt(names, &mut into.groups);
+        into.corpus.clone_from(&self.corpus);
+    }
+
+    /// Returns to what an [excerpt](PointSketch::excerpt) with the same names says.
+    pub fn restore(&mut self, excerpt: &PointSketch, names: &[u32]) {
+        self.groups.restore(&excerpt.groups, names);
+        self.corpus.clone_from(&excerpt.corpus);
+    }
+
     /// Adds the counted rows of a batch. A refused batch leaves the sketch as it was.
     pub fn update(&mut self, batch: &BatchRows) -> Result<()> {
         self.groups.check(batch)?;
@@ -126,7 +143,7 @@ impl PointSketch {
     pub fn update_once(&mut self, states: &[f32], segments: &Segments) -> Result<Option<u32>> {
         let mut batch = BatchRows::unmeasured(states, self.dim(), segments, &[], Isa::detect())?;
         self.groups.check(&batch)?;
-        if !self.groups.keeps_units() && self.threshold == f64::INFINITY {
+        if self.is_plain() {
             return Ok(self.update_plain(&batch));
         }
         let (mut massive, mut done) = (Vec::new(), 0);

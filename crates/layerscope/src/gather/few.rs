@@ -31,10 +31,48 @@ impl Gatherer {
         if let Some(mask) = rows.mask {
             local.numbers.iter_mut().zip(mask).filter(|(_, counts)| !**counts).for_each(|(number, _)| *number = NOT_COUNTED);
         }
+        let segments = Segments::new(&local.numbers);
         let spare = lock(&self.spare).pop();
-        let mut moments = spare.unwrap_or_else(|| PointSketch::of(0, self.settings.dim, self.settings.massive_norm, self.sketches.units));
-        moments.restart(local.firsts.len());
-        if moments.update_once(rows.states, &Segments::new(&local.numbers))?.is_some() {
+        let mut spare = spare.unwrap_or_else(|| PointSketch::of(0, self.settings.dim, self.settings.massive_norm, self.sketches.units));
+        let all_finite = match self.enter_at_once(at, rows, &local, &segments, &mut spare)? {
+            Some(all_finite) => all_finite,
+            None => self.enter_apart(at, rows, &local, &segments, &mut spare)?,
+        };
+        lock(&self.spare).push(spare);
+        Ok(all_finite)
+    }
+
+    /// Adds rows of known groups to a point that nobody else is busy with; None if it is not of this kind. `before` is what it was.
+    fn enter_at_once(
+        &self,
+        at: Place,
+        rows: &StateRows<'_>,
+        local: &Numbered,
+        segments: &Segments,
+        before: &mut PointSketch,
+    ) -> Result<Option<bool>> {
+        let known = lock(&self.groups).known(&rows.groups, &local.firsts);
+        let point = lock(&self.points).get(&at).cloned();
+        let (Some(names), Some(point)) = (known, point) else { return Ok(None) };
+        let Ok(mut point) = point.try_lock() else { return Ok(None) };
+        if !point.moments.is_plain() {
+            return Ok(None);
+        }
+        point.grow(names.iter().max().map_or(0, |last| *last as usize + 1));
+        point.moments.excerpt(&names, before);
+        let all_finite = point.moments.update_once(rows.states, &segments.renamed(&names))?.is_none();
+        if all_finite {
+            point.counts.rows += rows.count(self.settings.dim);
+        } else {
+            point.moments.restore(before, &names);
+        }
+        Ok(Some(all_finite))
+    }
+
+    /// Adds rows to sums of their own, and those to the point: it is not touched before all rows are known to be finite.
+    fn enter_apart(&self, at: Place, rows: &StateRows<'_>, local: &Numbered, segments: &Segments, own: &mut PointSketch) -> Result<bool> {
+        own.restart(local.firsts.len());
+        if own.update_once(rows.states, segments)?.is_some() {
             return Ok(false);
         }
         let (names, known) = {
@@ -44,9 +82,8 @@ impl Gatherer {
         let point = self.point(at);
         let mut point = lock(&point);
         point.grow(known);
-        point.moments.merge_renamed(&moments, &names)?;
-        point.counts.rows += count as u64;
-        lock(&self.spare).push(moments);
+        point.moments.merge_renamed(own, &names)?;
+        point.counts.rows += rows.count(self.settings.dim);
         Ok(true)
     }
 }

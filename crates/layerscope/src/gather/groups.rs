@@ -133,6 +133,19 @@ impl Groups {
         }
     }
 
+    /// The same where all of them are known.
+    pub fn known(&self, groups: &GroupsOf<'_>, rows: &[usize]) -> Option<Vec<u32>> {
+        if self.kind != Some(Kind::of(groups)) {
+            return None;
+        }
+        let key = |row: usize| match groups {
+            GroupsOf::None => GroupKey::Name(ALL.to_owned()),
+            GroupsOf::Ids(ids) => GroupKey::Id(ids[row]),
+            GroupsOf::Names(names) => GroupKey::Name(names[row].clone()),
+        };
+        rows.iter().map(|&row| self.hashed.get(&key(row)).copied()).collect()
+    }
+
     /// The number of every row's group.
     pub fn numbers(&mut self, groups: &GroupsOf<'_>, rows: usize) -> Result<Vec<u32>> {
         self.expect(Kind::of(groups))?;
@@ -201,6 +214,9 @@ mod tests {
         let mut theirs = Groups::default();
         theirs.numbers(&GroupsOf::Ids(&[4, 3]), 2).expect("ids");
         assert_eq!(ours.absorb(&theirs).expect("ids"), [3, 1]);
+        assert_eq!(ours.known(&GroupsOf::Ids(&[4, 7, 9]), &[0, 2]), Some(vec![3, 0]));
+        assert_eq!(ours.known(&GroupsOf::Ids(&[4, 7, 9]), &[0, 1]), None);
+        assert_eq!(ours.known(&GroupsOf::None, &[0]), None);
         assert_eq!(ours.keys(), [9, 3, 1 << 40, 4].map(GroupKey::Id));
         let line = ours.numbers(&GroupsOf::None, 1).expect_err("another kind").to_string();
         assert_eq!(line, "no groups now and groups by id before: give the same kind of groups with every update");

@@ -50,6 +50,11 @@ impl<'a> StateRows<'a> {
         StateRows { documents: Some(documents), positions: Some(positions), ..self }
     }
 
+    /// Number of rows.
+    pub(super) fn count(&self, dim: usize) -> u64 {
+        (self.states.len() / dim) as u64
+    }
+
     /// Whether every row has a name of its own, the same in every process.
     pub(super) fn is_identified(&self) -> bool {
         self.documents.is_some() && self.positions.is_some()

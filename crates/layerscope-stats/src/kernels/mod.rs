@@ -3,6 +3,10 @@
 //! Every loop is compiled for each instruction set. Multiply-adds are fused on all of them, and sums across components go in sixteen
 //! fixed lanes, so all of them give the same bits.
 
+mod plain;
+
+pub(crate) use plain::{PlainSums, absorb_plain, add_plain};
+
 use std::ops::Range;
 
 use layerscope_compute::for_each_isa;
@@ -318,14 +322,6 @@ impl GroupSums {
         self.square.fill(0.0);
     }
 
-    /// Mean of x^2 of rows that weigh `each`: (d + o)^2 = d^2 + o (2 d + o).
-    ///
-    /// The origin o is one of the n rows, so no term exceeds 4 n times the sum of x^2.
-    #[inline(always)]
-    fn mean_square(&self, l: usize, each: f64) -> f64 {
-        (self.square[l] * each + self.origin[l] * (2.0 * self.deviation[l] * each + self.origin[l])).max(0.0)
-    }
-
     /// Merges a block into a group; `lanes` grow by what M2 grows by.
     #[inline(always)]
     fn absorb(&self, block: Range<usize>, weights: Weights, into: &mut GroupVectors, lanes: &mut [f64; LANES]) {
@@ -339,39 +335,57 @@ impl GroupSums {
         }
     }
 
-    /// Origin and sums of some components.
-    #[inline(always)]
-    fn strip(&self, start: usize) -> [[f64; LANES]; 3] {
-        let mut strip = [[0.0; LANES]; 3];
-        strip[0].copy_from_slice(&self.origin[start..][..LANES]);
-        strip[1].copy_from_slice(&self.deviation[start..][..LANES]);
-        strip[2].copy_from_slice(&self.square[start..][..LANES]);
-        strip
-    }
-
     /// Merges a block into the moments of all rows, unit vectors excepted.
     #[inline(always)]
     fn absorb_into_corpus(&self, block: Range<usize>, weights: Weights, into: &mut CorpusVectors) {
-        let width = block.len().min(BLOCK);
-        let mean = &mut into.mean[block.clone()][..width];
-        let m2 = &mut into.m2[block.clone()][..width];
-        let square = &mut into.square[block][..width];
-        for l in 0..width {
-            let (own_mean, own_m2) = moments(self.origin[l], self.deviation[l], self.square[l], weights.each);
-            let delta = own_mean - mean[l];
-            m2[l] += own_m2 + delta * delta * weights.cross;
-            mean[l] += delta * weights.share;
-            square[l] += (self.mean_square(l, weights.each) - square[l]) * weights.share;
+        let whole = block.len() - block.len() % LANES;
+        for at in (0..whole).step_by(LANES) {
+            let (mean, m2) = self.moments::<LANES>(at, weights.each);
+            self.join_corpus(mean, m2, at, block.start + at, weights, into);
         }
+        for at in whole..block.len() {
+            let (mean, m2) = self.moments::<1>(at, weights.each);
+            self.join_corpus(mean, m2, at, block.start + at, weights, into);
+        }
+    }
+
+    /// Merges some components, of which mean and M2 are known, into the moments of all rows.
+    #[inline(always)]
+    fn join_corpus<const W: usize>(
+        &self,
+        new_mean: [f64; W],
+        new_m2: [f64; W],
+        at: usize,
+        start: usize,
+        weights: Weights,
+        into: &mut CorpusVectors,
+    ) {
+        let (origin, deviation, squares) = (&self.origin[at..][..W], &self.deviation[at..][..W], &self.square[at..][..W]);
+        let (mean, m2, square) = (&mut into.mean[start..][..W], &mut into.m2[start..][..W], &mut into.square[start..][..W]);
+        for l in 0..W {
+            let delta = new_mean[l] - mean[l];
+            m2[l] += new_m2[l] + delta * delta * weights.cross;
+            mean[l] += delta * weights.share;
+            square[l] += (mean_square(origin[l], deviation[l], squares[l], weights.each) - square[l]) * weights.share;
+        }
+    }
+
+    /// Mean and M2 of some components of rows that weigh `each`.
+    #[inline(always)]
+    fn moments<const W: usize>(&self, at: usize, each: f64) -> ([f64; W], [f64; W]) {
+        let (origin, deviation, square) = (&self.origin[at..][..W], &self.deviation[at..][..W], &self.square[at..][..W]);
+        let (mut mean, mut m2) = ([0.0; W], [0.0; W]);
+        for l in 0..W {
+            (mean[l], m2[l]) = moments(origin[l], deviation[l], square[l], each);
+        }
+        (mean, m2)
     }
 
     #[inline(always)]
     fn absorb_strip<const W: usize>(&self, at: usize, start: usize, weights: Weights, into: &mut GroupVectors) -> [f64; W] {
-        let (origin, deviation, square, units) =
-            (&self.origin[at..][..W], &self.deviation[at..][..W], &self.square[at..][..W], &self.unit[at..][..W]);
-        let (mut mean, mut m2, mut unit) = ([0.0; W], [0.0; W], [0.0; W]);
+        let ((mean, m2), units) = (self.moments(at, weights.each), &self.unit[at..][..W]);
+        let mut unit = [0.0; W];
         for l in 0..W {
-            (mean[l], m2[l]) = moments(origin[l], deviation[l], square[l], weights.each);
             unit[l] = units[l] * weights.each_unit;
         }
         join(mean, m2, unit, start, weights, into)
@@ -433,89 +447,6 @@ fn absorb_both_body(chunk: Chunk, weights: [Weights; 2], group: GroupVectors, m2
     *m2 += fold(lanes);
 }
 
-/// What a chunk contributes without its unit vectors, block by block.
-pub(crate) struct PlainSums(Vec<GroupSums>);
-
-impl PlainSums {
-    pub fn new(dim: usize) -> PlainSums {
-        let zeros = [0.0; BLOCK];
-        PlainSums(blocks(dim).map(|_| GroupSums { origin: zeros, deviation: zeros, square: zeros, unit: zeros }).collect())
-    }
-}
-
-for_each_isa! {
-    /// Sums of a chunk of rows and ||x||^2 of each, in one pass over them; the rows ahead are fetched meanwhile.
-    pub(crate) fn add_plain = add_plain_body; (chunk: Chunk, sums: &mut PlainSums, squares: &mut [f64])
-}
-
-#[inline(always)]
-fn add_plain_body(chunk: Chunk, sums: &mut PlainSums, squares: &mut [f64]) {
-    for (block, sums) in blocks(chunk.dim).zip(&mut sums.0) {
-        sums.start(&chunk, &block);
-    }
-    let ((fours, rest), (four_squares, rest_squares)) = (chunk.rows.as_chunks::<4>(), squares.as_chunks_mut::<4>());
-    let (ahead, _) = chunk.ahead.as_chunks::<4>();
-    for (place, (rows, squares)) in fours.iter().zip(four_squares).enumerate() {
-        *squares = add_plain_rows(&chunk, *rows, *ahead.get(place).unwrap_or(rows), sums);
-    }
-    for (&row, square) in rest.iter().zip(rest_squares) {
-        [*square] = add_plain_rows(&chunk, [row], [row], sums);
-    }
-}
-
-#[inline(always)]
-fn add_plain_rows<const R: usize>(chunk: &Chunk, rows: [u32; R], later: [u32; R], sums: &mut PlainSums) -> [f64; R] {
-    let mut lanes = [[0.0; LANES]; R];
-    for (block, sums) in blocks(chunk.dim).zip(&mut sums.0) {
-        let whole = block.len() - block.len() % LANES;
-        for start in (0..whole).step_by(LANES) {
-            for &row in &later {
-                prefetch(chunk.states.as_ptr().wrapping_add(row as usize * chunk.dim + block.start + start), true);
-            }
-            let [origin, mut deviation, mut square] = sums.strip(start);
-            for r in 0..R {
-                let x = widened(&chunk.states[rows[r] as usize * chunk.dim + block.start + start..]);
-                lanes[r] = fused(x, x, lanes[r]);
-                let moved = minus(x, origin);
-                deviation = plus(deviation, moved);
-                square = fused(moved, moved, square);
-            }
-            sums.deviation[start..][..LANES].copy_from_slice(&deviation);
-            sums.square[start..][..LANES].copy_from_slice(&square);
-        }
-        for at in whole..block.len() {
-            for r in 0..R {
-                let x = f64::from(chunk.states[rows[r] as usize * chunk.dim + block.start + at]);
-                let moved = x - sums.origin[at];
-                lanes[r][at - whole] = x.mul_add(x, lanes[r][at - whole]);
-                sums.deviation[at] += moved;
-                sums.square[at] = moved.mul_add(moved, sums.square[at]);
-            }
-        }
-    }
-    let mut squares = [0.0; R];
-    for r in 0..R {
-        squares[r] = fold(lanes[r]);
-    }
-    squares
-}
-
-for_each_isa! {
-    /// [`absorb_both`] of such sums.
-    pub(crate) fn absorb_plain = absorb_plain_body;
-    (dim: usize, sums: &PlainSums, weights: [Weights; 2], group: GroupVectors, m2: &mut f64, corpus: CorpusVectors)
-}
-
-#[inline(always)]
-fn absorb_plain_body(dim: usize, sums: &PlainSums, weights: [Weights; 2], group: GroupVectors, m2: &mut f64, corpus: CorpusVectors) {
-    let (mut group, mut corpus, mut lanes) = (group, corpus, [0.0; LANES]);
-    for (block, sums) in blocks(dim).zip(&sums.0) {
-        sums.absorb(block.clone(), weights[0], &mut group, &mut lanes);
-        sums.absorb_into_corpus(block, weights[1], &mut corpus);
-    }
-    *m2 += fold(lanes);
-}
-
 /// What a group needs, and sums of squares of unit vectors.
 struct CorpusSums {
     group: GroupSums,
@@ -563,6 +494,14 @@ impl Sums for CorpusSums {
 fn moments(origin: f64, deviation: f64, square: f64, each: f64) -> (f64, f64) {
     let moved = deviation * each;
     (origin + moved, (square - deviation * moved).max(0.0))
+}
+
+/// Mean of x^2 of rows that weigh `each`, from the same sums: (d + o)^2 = d^2 + o (2 d + o).
+///
+/// The origin o is one of the n rows, so no term exceeds 4 n times the sum of x^2.
+#[inline(always)]
+fn mean_square(origin: f64, deviation: f64, square: f64, each: f64) -> f64 {
+    (square * each + origin * (2.0 * deviation * each + origin)).max(0.0)
 }
 
 /// Inner products of the sum s of states and the sum u of unit vectors of a chunk.
@@ -615,24 +554,6 @@ fn plus<const W: usize>(mut x: [f64; W], y: [f64; W]) -> [f64; W] {
         x[l] += y[l];
     }
     x
-}
-
-#[inline(always)]
-fn minus<const W: usize>(mut x: [f64; W], y: [f64; W]) -> [f64; W] {
-    for l in 0..W {
-        x[l] -= y[l];
-    }
-    x
-}
-
-/// The first numbers of a row.
-#[inline(always)]
-fn widened<const W: usize>(values: &[f32]) -> [f64; W] {
-    let (values, mut wide) = (&values[..W], [0.0; W]);
-    for l in 0..W {
-        wide[l] = f64::from(values[l]);
-    }
-    wide
 }
 
 /// `x y + sum`, rounded once.
