@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=400_000, help="of each array; more than the last cache holds")
     parser.add_argument("--dim", type=int, default=768)
     parser.add_argument("--batches", type=int, nargs="+", default=[4096, 16384], help="rows of an update")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     rng = np.random.default_rng(0)

@@ -35,10 +35,12 @@ mod eigen;
 mod error;
 mod kernels;
 pub mod measure;
+mod numbered;
 mod products;
 mod rows;
 pub mod sketch;
 mod vectors;
 
 pub use error::{Error, Result};
+pub use numbered::Numbered;
 pub use rows::{BatchRows, NOT_COUNTED, Segment, Segments};

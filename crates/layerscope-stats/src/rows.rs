@@ -147,12 +147,12 @@ impl<'a> BatchRows<'a> {
 
     fn measured(states: &'a [f32], dim: usize, segments: &'a Segments, sequences: &'a [u32], isa: Isa) -> Result<BatchRows<'a>> {
         let mut batch = BatchRows::unmeasured(states, dim, segments, sequences, isa)?;
-        let rows: Vec<u32> = (0..batch.norms.len() as u32).collect();
+        let rows: Vec<u32> = (0..batch.rows() as u32).collect();
         batch.measure(&rows);
         Ok(batch)
     }
 
-    /// Without norms yet.
+    /// Without norms, and memory for them.
     pub(crate) fn unmeasured(
         states: &'a [f32],
         dim: usize,
@@ -163,14 +163,15 @@ impl<'a> BatchRows<'a> {
         if dim == 0 || !states.len().is_multiple_of(dim) {
             return Err(Error::Rows(format!("{} numbers are no rows of {dim} components", states.len())));
         }
-        let rows = states.len() / dim;
-        check(rows, segments, sequences)?;
-        let unknown = || vec![0.0; rows];
-        Ok(BatchRows { states, dim, segments, sequences, squares: unknown(), norms: unknown(), inverses: unknown(), isa })
+        check(states.len() / dim, segments, sequences)?;
+        let (squares, norms, inverses) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(BatchRows { states, dim, segments, sequences, squares, norms, inverses, isa })
     }
 
     /// Computes the norms of these rows.
     pub(crate) fn measure(&mut self, rows: &[u32]) {
+        let all = self.rows();
+        [&mut self.squares, &mut self.norms, &mut self.inverses].into_iter().for_each(|of_rows| of_rows.resize(all, 0.0));
         let mut squares = vec![0.0; rows.len()];
         kernels::square_norms(self.isa, self.states, self.dim, rows, &mut squares);
         for (&row, square) in rows.iter().zip(squares) {
@@ -185,8 +186,12 @@ impl<'a> BatchRows<'a> {
     where
         'a: 'b,
     {
-        check(self.norms.len(), segments, sequences)?;
+        check(self.rows(), segments, sequences)?;
         Ok(BatchRows { segments, sequences, ..self })
+    }
+
+    fn rows(&self) -> usize {
+        self.states.len() / self.dim
     }
 
     /// Number of components.

@@ -1,33 +1,18 @@
 //! Many rows of few groups, of which only norms and cosines are wanted: every row is read from memory once.
 
-use std::collections::HashMap;
-
 use layerscope_stats::sketch::{PointSketch, SketchSet};
-use layerscope_stats::{NOT_COUNTED, Segments};
+use layerscope_stats::{NOT_COUNTED, Numbered, Segments};
 
 use super::rows::{GroupsOf, StateRows};
 use super::{Gatherer, Place, lock};
 use crate::error::Result;
-
-/// Rows that a group has at least, on average: merging a group costs as much as entering a few rows.
-const ROWS_PER_GROUP: usize = 16;
-/// Ids below this are numbered without hashing.
-const DIRECT: u64 = 1 << 14;
-
-/// The groups of an update, numbered as they come.
-struct Numbered {
-    /// Of every row.
-    numbers: Vec<u32>,
-    /// The first row of every group.
-    firsts: Vec<usize>,
-}
 
 impl Gatherer {
     /// Adds rows if they are of this kind and all that count are finite; otherwise nothing has changed.
     pub(super) fn update_few(&self, at: Place, rows: &StateRows<'_>, count: usize) -> Result<bool> {
         let sums_only = SketchSet { units: self.sketches.units, ..SketchSet::default() };
         let simple = self.sketches == sums_only && self.settings.tokens.is_empty() && rows.documents.is_none();
-        let Some(mut local) = simple.then(|| Numbered::of(&rows.groups, count)).flatten() else { return Ok(false) };
+        let Some(mut local) = simple.then(|| numbered(&rows.groups, count)).flatten() else { return Ok(false) };
         if let Some(mask) = rows.mask {
             local.numbers.iter_mut().zip(mask).filter(|(_, counts)| !**counts).for_each(|(number, _)| *number = NOT_COUNTED);
         }
@@ -88,45 +73,12 @@ impl Gatherer {
     }
 }
 
-impl Numbered {
-    /// None if there are many groups for so many rows.
-    fn of(groups: &GroupsOf<'_>, count: usize) -> Option<Numbered> {
-        match groups {
-            GroupsOf::None => (count >= ROWS_PER_GROUP).then(|| Numbered { numbers: vec![0; count], firsts: vec![0] }),
-            GroupsOf::Ids(ids) => {
-                let largest = ids.iter().max()?;
-                let mut direct = vec![NOT_COUNTED; if *largest < DIRECT { *largest as usize + 1 } else { 0 }];
-                let mut hashed = HashMap::new();
-                Numbered::by(count, |row, next| {
-                    let known = match direct.get_mut(ids[row] as usize) {
-                        Some(known) => known,
-                        None => hashed.entry(ids[row]).or_insert(NOT_COUNTED),
-                    };
-                    *known = (*known).min(next);
-                    *known
-                })
-            }
-            GroupsOf::Names(names) => {
-                let mut hashed = HashMap::new();
-                Numbered::by(count, |row, next| *hashed.entry(names[row].as_str()).or_insert(next))
-            }
-        }
-    }
-
-    /// `number(row, next)` is the number of the row's group: `next` if it is a new one.
-    fn by(count: usize, mut number: impl FnMut(usize, u32) -> u32) -> Option<Numbered> {
-        let (mut numbers, mut firsts) = (vec![0; count], Vec::new());
-        for (row, own) in numbers.iter_mut().enumerate() {
-            let next = firsts.len() as u32;
-            *own = number(row, next);
-            if *own == next {
-                firsts.push(row);
-                if firsts.len() * ROWS_PER_GROUP > count {
-                    return None;
-                }
-            }
-        }
-        Some(Numbered { numbers, firsts })
+/// The groups of an update, numbered as they come; None if there are many for so many rows.
+fn numbered(groups: &GroupsOf<'_>, count: usize) -> Option<Numbered> {
+    match groups {
+        GroupsOf::None => Numbered::all_equal(count),
+        GroupsOf::Ids(ids) => Numbered::by_id(ids),
+        GroupsOf::Names(names) => Numbered::by_name(names),
     }
 }
 
