@@ -85,6 +85,19 @@ def test_tensors_of_every_kind(dtype):
         ls.Collector(dim=6).update(0, torch.empty(3, 6, device="meta", dtype=dtype))
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", ["pocket-bert", "pocket-gpt"])
+def test_a_model_on_a_gpu_is_traced_like_one_on_the_host(name):
+    model, tokenizer = loaded(name)
+    settings = {"measures": "norm,cosine,spectrum", "frequency": "3:1000"}
+    host = ls.trace(model, tokenizer, TEXTS, batch_size=7, **settings)
+    device = ls.trace(model.to("cuda"), tokenizer, TEXTS, batch_size=7, **settings)
+    assert_agree(host, device)
+    with ls.hook(model, measures="norm") as watch, torch.no_grad():
+        model(**tokenizer(TEXTS[0], return_tensors="pt").to("cuda"))
+    assert watch.finish().value("q", layer=1) > 0
+
+
 class Blocks(torch.nn.Module):
     """A little network of patches, with no tokens anywhere."""
 

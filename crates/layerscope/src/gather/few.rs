@@ -17,14 +17,23 @@ impl Gatherer {
             local.numbers.iter_mut().zip(mask).filter(|(_, counts)| !**counts).for_each(|(number, _)| *number = NOT_COUNTED);
         }
         let segments = Segments::new(&local.numbers);
-        let spare = lock(&self.spare).pop();
-        let mut spare = spare.unwrap_or_else(|| PointSketch::of(0, self.settings.dim, self.settings.massive_norm, self.sketches.units));
+        let mut spare = self.take_spare();
         let all_finite = match self.enter_at_once(at, rows, &local, &segments, &mut spare)? {
             Some(all_finite) => all_finite,
             None => self.enter_apart(at, rows, &local, &segments, &mut spare)?,
         };
-        lock(&self.spare).push(spare);
+        lock(&self.spare).push((std::thread::current().id(), spare));
         Ok(all_finite)
+    }
+
+    /// Memory that this thread gave back, so that it lies in this processor's cache; otherwise another's, or new.
+    fn take_spare(&self) -> PointSketch {
+        let (me, mut spares) = (std::thread::current().id(), lock(&self.spare));
+        let own = spares.iter().position(|(owner, _)| *owner == me).or_else(|| spares.len().checked_sub(1));
+        match own {
+            Some(at) => spares.swap_remove(at).1,
+            None => PointSketch::of(0, self.settings.dim, self.settings.massive_norm, self.sketches.units),
+        }
     }
 
     /// Adds rows of known groups to a point that nobody else is busy with; None if it is not of this kind. `before` is what it was.
@@ -137,6 +146,43 @@ mod tests {
                 assert!(ours.unit.iter().zip(theirs.unit).all(|(ours, theirs)| close(*ours, *theirs)));
             }
         }
+    }
+
+    #[test]
+    fn known_groups_enter_at_once_and_a_refused_update_changes_nothing() {
+        let (states, at) = (states(), Place::of_layer(0));
+        let ids: Vec<u64> = (0..ROWS as u64).map(|row| row * row % 5).collect();
+        let (half, rest) = (ROWS / 2 * DIM, &ids[ROWS / 2..]);
+        let (at_once, apart) = (gatherer(&["norm"], None), gatherer(&["norm"], None));
+        let first = StateRows::new(&states[..half]).groups(GroupsOf::Ids(&ids[..ROWS / 2]));
+        let second = StateRows::new(&states[half..]).groups(GroupsOf::Ids(rest));
+        let local = numbered(&second.groups, rest.len()).unwrap();
+        let segments = Segments::new(&local.numbers);
+        let mut spare = PointSketch::of(0, DIM, None, false);
+        for gatherer in [&at_once, &apart] {
+            // The first rows of a point, and the first ones of a group, do not.
+            assert_eq!(gatherer.enter_at_once(at, &second, &local, &segments, &mut spare).unwrap(), None);
+            assert!(gatherer.update_few(at, &first, ROWS / 2).unwrap());
+        }
+
+        let mut broken = states[half..].to_vec();
+        *broken.last_mut().unwrap() = f32::NAN;
+        let before = lock(&at_once.point(at)).moments.clone();
+        let refused = at_once.enter_at_once(at, &StateRows::new(&broken).groups(second.groups), &local, &segments, &mut spare).unwrap();
+        assert_eq!(refused, Some(false));
+        assert!(lock(&at_once.point(at)).moments == before);
+
+        assert_eq!(at_once.enter_at_once(at, &second, &local, &segments, &mut spare).unwrap(), Some(true));
+        assert!(apart.enter_apart(at, &second, &local, &segments, &mut spare).unwrap());
+        let (ours, theirs) = (lock(&at_once.point(at)).clone(), lock(&apart.point(at)).clone());
+        assert_eq!((ours.states(), ours.counts), (ROWS as u64, theirs.counts));
+        let (ours, theirs) = (ours.moments.all().unwrap(), theirs.moments.all().unwrap());
+        for ((_, ours), (_, theirs)) in ours.groups().zip(theirs.groups()) {
+            let close = |a: f64, b: f64| (a - b).abs() <= 1e-13 * theirs.square * theirs.n as f64;
+            assert!(ours.n == theirs.n && close(ours.m2, theirs.m2) && (0..DIM).all(|i| close(ours.mean[i], theirs.mean[i])));
+        }
+        let pairs = [(ours.corpus().m2(), theirs.corpus().m2()), (ours.corpus().square(), theirs.corpus().square())];
+        assert!(pairs.iter().flat_map(|(a, b)| a.iter().zip(*b)).all(|(a, b)| (a - b).abs() <= 1e-13 * b));
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub use settings::{GatherSettings, ModelNote};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 use layerscope_stats::sketch::{PointSketch, SketchSet};
 use layerscope_stats::{BatchRows, NOT_COUNTED, Segments};
@@ -48,8 +49,8 @@ pub struct Gatherer {
     groups: Mutex<Groups>,
     points: Mutex<BTreeMap<Place, Arc<Mutex<GatheredPoint>>>>,
     lanes: Lanes,
-    /// Memory of updates that are over: fresh pages cost more than their numbers.
-    spare: Mutex<Vec<PointSketch>>,
+    /// Memory of updates that are over, and whose: fresh pages cost more than their numbers.
+    spare: Mutex<Vec<(ThreadId, PointSketch)>>,
 }
 
 impl Gatherer {
