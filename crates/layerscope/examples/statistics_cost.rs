@@ -19,8 +19,8 @@ use layerscope_model::{Batch, Blind, Model, Point, Transformer, forward_all};
 use layerscope_stats::measure::{Family, needs};
 use layerscope_stats::sketch::SketchSet;
 
-/// States of the hash sample, as by default.
-const SAMPLE: usize = 20_000;
+/// One state of so many is in the hash sample, as in a corpus of ten times its size.
+const SAMPLED: usize = 10;
 /// Of a round: long enough to start and end workers, short enough that a noisy machine is the same in both halves.
 const BATCHES_PER_WORKER: usize = 1;
 
@@ -45,9 +45,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         if options.iter().any(|option| option == "--all") { needs(&Family::SELECTABLE) } else { needs(&[Family::Norm, Family::Cosine]) };
 
     // As `measure` does: the sample is kept only for measures that need it.
-    let sample = if sketches.sample { SAMPLE } else { 0 };
-    let kept = Kept::choose(&KeepSettings { sample, ..KeepSettings::default() }, items.iter().cloned().map(Ok))?;
     let tokens: usize = batches.iter().map(Batch::tokens).sum();
+    let sample = if sketches.sample { tokens / SAMPLED } else { 0 };
+    let kept = Kept::choose(&KeepSettings { sample, ..KeepSettings::default() }, items.iter().cloned().map(Ok))?;
     let collector = collector(&transformer, group_of.len(), &kept, sketches);
     let mut entered = 0;
     // Batches are numbered through all passes, as in one long corpus.

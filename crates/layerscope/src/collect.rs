@@ -27,6 +27,8 @@ pub struct Collector<'a> {
     points: Vec<(Point, Turnstile)>,
     settings: CollectSettings<'a>,
     progress: Progress,
+    /// Memory of workers that are done: runs follow each other, with a checkpoint between them.
+    spaces: Mutex<Vec<LensSpace>>,
 }
 
 /// What is collected beside the moments, and what happens to bad states.
@@ -74,7 +76,7 @@ impl<'a> Collector<'a> {
     /// States for the given points, in the model's order, with `first` the batch that comes next (0 for a new run).
     pub fn new(states: Vec<(Point, PointState)>, first: usize, settings: CollectSettings<'a>) -> Collector<'a> {
         let points = states.into_iter().map(|(at, state)| (at, Turnstile::new(state, first))).collect();
-        Collector { points, settings, progress: Progress::default() }
+        Collector { points, settings, progress: Progress::default(), spaces: Mutex::default() }
     }
 
     /// What was done since this collector was made.
@@ -101,7 +103,7 @@ impl<'a> Collector<'a> {
         let failure: Mutex<Option<Error>> = Mutex::new(None);
         let work = || {
             let mut space = transformer.workspace(workers.rows);
-            let lens_space = Mutex::new(LensSpace::new());
+            let lens_space = Mutex::new(lock(&self.spaces).pop().unwrap_or_default());
             let mut one = || -> Result<bool> {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(items) = batches(index)? else {
@@ -138,6 +140,7 @@ impl<'a> Collector<'a> {
                     }
                 }
             }
+            lock(&self.spaces).push(lens_space.into_inner().unwrap_or_else(PoisonError::into_inner));
         };
         std::thread::scope(|scope| {
             let (alive, ended) = channel::<()>();
