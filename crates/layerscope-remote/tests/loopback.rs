@@ -115,9 +115,8 @@ fn a_file_that_changes_during_the_download_is_not_mixed() {
     let server = Server::start();
     server.file("bucket/large", large(3_000_000));
     let remote = remote(&server);
-    server.faults(&[Fault::Cut(1_000_000)]);
+    server.faults(&[Fault::CutAndChange(1_000_000)]);
     let mut reader = remote.open("s3://bucket/large", &GO_ON).unwrap();
-    server.file("bucket/large", large(2_999_999));
     let error = reader.read_to_end(&mut Vec::new()).unwrap_err().to_string();
     assert!(error.contains("changed while it was read"), "{error}");
 }

@@ -13,6 +13,8 @@ pub enum Fault {
     Status(u16),
     /// So many bytes of the body, then a cut connection.
     Cut(usize),
+    /// The same, and the file loses its last byte meanwhile.
+    CutAndChange(usize),
     /// An answer as it should be.
     None,
 }
@@ -113,6 +115,9 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) -> std::io::Result<bool> {
             Fault::Status(status) => (status, String::new(), Vec::new(), fault),
             _ => {
                 let (status, headers, body) = state.answer(&request);
+                if let Fault::CutAndChange(_) = fault {
+                    state.files.get_mut(request.path.trim_start_matches('/')).and_then(Vec::pop);
+                }
                 (status, headers, body, fault)
             }
         }
@@ -122,7 +127,7 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) -> std::io::Result<bool> {
     write!(out, "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n{headers}\r\n")?;
     if request.method != "HEAD" {
         match fault {
-            Fault::Cut(after) => {
+            Fault::Cut(after) | Fault::CutAndChange(after) => {
                 out.write_all(&body[..after.min(length)])?;
                 out.flush()?;
                 stream.shutdown(std::net::Shutdown::Both)?;
