@@ -55,6 +55,7 @@ bench: $(VENV)/ready $(PACKAGE)/ready $(OTHERS)/ready ## Speed against the refer
 	cargo run --release --manifest-path benches/products/Cargo.toml --target-dir target/products
 	$(REFERENCE) tools/bench.py $(WORK)/minilm $(WORK)/bert $(WORK)/gpt2
 	$(REFERENCE) tools/bench_statistics.py $(WORK)/minilm $(WORK)/bert --text pocket/corpus/sample.txt.gz
+	target/release/examples/lens_speed
 	$(OTHERS)/bin/python tools/cross_check.py speed
 	$(call install_wheel,$(PACKAGE)/bin/python)
 	$(PACKAGE)/bin/python tools/bench_collector.py

@@ -1,4 +1,4 @@
-//! Sums over the components of vectors, in sixteen fixed lanes: the same bits on every instruction set.
+//! Sums over the components of vectors, in fixed lanes: the same bits on every instruction set.
 
 use layerscope_compute::cpu::Isa;
 use layerscope_compute::for_each_isa;
