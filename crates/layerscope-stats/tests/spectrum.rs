@@ -148,6 +148,15 @@ fn scatter_of(states: &[f32], dim: usize) -> Scatter {
 }
 
 #[test]
+fn equal_states_have_no_variance_at_all() {
+    // 1 / 49 is one of the numbers with n (1 / n) != 1.
+    for n in [3, 49, 107] {
+        let scatter = scatter_of(&[0.1f32, -3000.7, 1e-30, 1e30].repeat(n), 4);
+        assert_eq!(scatter.covariance(), Some(vec![0.0; 16]), "{n}");
+    }
+}
+
+#[test]
 fn clouds_of_known_spectrum() {
     let mut random = Random::new(8);
     let (n, dim) = (40_000, 8);

@@ -62,7 +62,8 @@ impl CentredRows {
 for_each_isa! {
     /// The mean of rows, 0 if there are none.
     ///
-    /// A sum of f32 numbers in f64 has 29 bits to spare: what it is off by is nothing beside deviations from it.
+    /// A sum of f32 numbers in f64 has 29 bits to spare: what it is off by is nothing beside deviations from it, and the mean of equal
+    /// numbers is that number.
     pub(super) fn mean_of = mean_of_body; (states: &[f32], rows: &[u32], mean: &mut [f64])
 }
 
@@ -81,8 +82,8 @@ fn mean_of_body(states: &[f32], rows: &[u32], mean: &mut [f64]) {
     for &at in rest {
         mean.iter_mut().zip(row(at)).for_each(|(sum, &x)| *sum += f64::from(x));
     }
-    let each = 1.0 / rows.len().max(1) as f64;
-    mean.iter_mut().for_each(|sum| *sum *= each);
+    let n = rows.len().max(1) as f64;
+    mean.iter_mut().for_each(|sum| *sum /= n);
 }
 
 /// n, mean and the scatter matrix sum (x - mean)(x - mean)^T.
