@@ -29,6 +29,8 @@ test-python: $(PACKAGE)/ready ## The Python package: its wheel in a fresh enviro
 test-all: test $(VENV)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples
 	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release -p layerscope --test lenses -- --ignored
+	$(MAKE) --no-print-directory dist
+	test $$(wc -c < target/dist/layerscope) -lt 32000000
 	$(REFERENCE) -m pip install --quiet --disable-pip-version-check -r python/requirements-torch.txt
 	$(call install_wheel,$(REFERENCE))
 	$(REFERENCE) -m pytest python/tests_torch python/tests/test_package.py
@@ -41,8 +43,11 @@ test-all: test $(VENV)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The above, and 
 	$(REFERENCE) tools/s3_round_trip.py $(WORK)/minilm pocket/corpus/held-out.txt
 	rm -rf $(WORK)/trained && $(REFERENCE) pocket/train.py --smoke --out $(WORK)/trained
 	for model in $(WORK)/trained/*; do target/release/layerscope track --model $$model --revisions 'step*' --corpus pocket/corpus/held-out.txt --overwrite --out $(WORK)/smoke/$$(basename $$model) || exit 1; done
-	$(REFERENCE) tools/make_fixtures.py --out $(WORK)/fixtures
-	diff -r --exclude README.md --exclude .gitignore fixtures $(WORK)/fixtures
+	$(REFERENCE) tools/make_fixtures.py --check
+
+dist: ## The program for download: target/dist/layerscope, optimized as a whole (minutes)
+	cargo build --profile dist -p layerscope
+	@wc -c target/dist/layerscope
 
 lint: ## Formatting, clippy, documentation and licences
 	cargo fmt --all --check
@@ -60,14 +65,16 @@ bench: $(VENV)/ready $(PACKAGE)/ready $(OTHERS)/ready ## Speed against the refer
 	$(call install_wheel,$(PACKAGE)/bin/python)
 	$(PACKAGE)/bin/python tools/bench_collector.py
 
-reference: $(PACKAGE)/ready ## docs/python.md, from the docstrings of the Python package
+reference: $(PACKAGE)/ready ## The generated parts of docs/: tables of measures and settings, docstrings of the Python package
+	cargo build --release
+	tools/make_reference.sh
 	$(call install_wheel,$(PACKAGE)/bin/python)
 	$(PACKAGE)/bin/python tools/make_api_reference.py > docs/python.md
 
 fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
 	$(REFERENCE) tools/make_fixtures.py
 
-pictures: ## The pictures of the README, drawn anew from the pocket models
+pictures: ## The pictures of the documentation, drawn anew from the pocket models
 	PYTHON=$(PYTHON) tools/make_pictures.sh
 
 parity: $(VENV)/ready ## Compare MODEL=folder with the reference library, layer by layer
@@ -108,4 +115,4 @@ $(OTHERS)/ready: tools/cross_check_requirements.txt $(VENV)/ready
 	$(REFERENCE) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(OTHERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/reference.pth"
 	touch $@
 
-.PHONY: help test test-python test-all lint bench reference fixtures pictures parity
+.PHONY: help test test-python test-all dist lint bench reference fixtures pictures parity

@@ -13,17 +13,16 @@ from recipes import HEADS, LAYERS, WIDTH, Recipe
 
 #: What the loss alone would not have shown.
 LEARNING_RATE = """\
-By hand, the same for all five models, and with a look at the geometry of the states as well as at the loss; there was no systematic search. An earlier
-recipe had 6e-3 for the decoders. So what these models show was seen before they were chosen: they illustrate what papers found and are no
-independent test of it. Another rate may give a lower loss and another geometry.
-[What training does](../../examples/training.md) has the mean cosine of the states at the checkpoints of three of the models."""
+The learning rate was chosen by hand, is the same for all five models, and was chosen by looking at the geometry of the states as well as at the loss. There was no
+systematic search. An earlier recipe used 6e-3 for the decoders. So the effects in these models were seen before the models were chosen: they illustrate what papers found
+and are not an independent test of it. Another rate may give a lower loss and a different geometry.
+[What training does](../../examples/training.md) shows the mean cosine of the states at the checkpoints of three of the models."""
 
 MASKED_RATE = """
 
-The loss alone does not show a model whose states have all become alike, and with LayerNorm after the residual sum that happens easily. In trials with an
-encoder 128 wide and 4,096 tokens, a rate of 2e-3 ended in collapse: mean cosine 1.0 at the loss of a unigram model. At 6e-4 the model stayed on that plateau
-for 1,500 steps and then learned. Hence the long warm-up. The model here is at the loss of a unigram model at step 512, when the rate is a quarter of its
-maximum, and below it at every later checkpoint."""
+The loss alone does not reveal a model whose states have all become alike, and with LayerNorm after the residual sum this happens easily. In trials with an encoder of
+width 128 and 4,096 tokens, a rate of 2e-3 ended in collapse: mean cosine 1.0 at the loss of a unigram model. At 6e-4 the model stayed on that plateau for 1,500 steps and then
+learned. Hence the long warm-up. This model is at the loss of a unigram model at step 512, when the rate is a quarter of its maximum, and below it at every later checkpoint."""
 
 
 def facts(recipe: Recipe, model, corpus: dict, checkpoints: list[dict], seconds: float, device: str) -> dict:
@@ -42,7 +41,7 @@ def facts(recipe: Recipe, model, corpus: dict, checkpoints: list[dict], seconds:
 def text(facts: dict) -> str:
     recipe, corpus, last = facts["recipe"], facts["corpus"], facts["checkpoints"][-1]
     masked = "of_unigram" in last
-    tokens = {"bpe": "byte-level BPE", "bytes": "single bytes", "wordpiece": "lower-cased WordPiece"}[recipe["tokenizer"]]
+    tokens = {"bpe": "byte-level BPE", "bytes": "single bytes", "wordpiece": "lowercased WordPiece"}[recipe["tokenizer"]]
     return f"""---
 license: cc0-1.0
 language: en
@@ -50,13 +49,13 @@ language: en
 # {recipe["name"]}
 
 {recipe["what"]}.
-Small enough to travel with the program and really trained, for looking inside; what it writes is of no use.
+A small trained model for trying Layerscope. It ships with the program. The text it generates is of no use.
 
 | | |
 |---|---|
 | architecture | `{recipe["family"]}`: {LAYERS} layers, {WIDTH} wide, {HEADS} heads, {recipe["positions"]} positions, tied embeddings, {facts["parameters"]:,} parameters |
-| tokens | {tokens}, {facts["vocabulary"]:,} of them |
-| data | {corpus["sentences"]:,} sentences of British novels of 1840-1920 ([corpus](../corpus/README.md)), {corpus["tokens"] / 1e6:.1f} M tokens, {corpus["epochs"]:.1f} epochs; every sentence alone, packed into windows of {recipe["positions"]} tokens |
+| tokens | {tokens}, vocabulary of {facts["vocabulary"]:,} |
+| data | {corpus["sentences"]:,} sentences of British novels of 1840-1920 ([corpus](../corpus/README.md)), {corpus["tokens"] / 1e6:.1f} M tokens, {corpus["epochs"]:.1f} epochs; sentences are independent, packed into windows of {recipe["positions"]} tokens |
 | training | {recipe["steps"]:,} steps of {recipe["positions"] * recipe["windows"]:,} tokens, AdamW {tuple(recipe["betas"])}, weight decay {recipe["weight_decay"]}, learning rate {recipe["learning_rate"]:g} after {recipe["warm_up"]:,} steps of warm-up, cosine to zero, no dropout, bf16 products, seed {recipe["seed"]} |
 | trained on | {facts["device"]}, torch {facts["versions"]["torch"]}, transformers {facts["versions"]["transformers"]} |
 | stored | f16 |
@@ -69,7 +68,7 @@ Small enough to travel with the program and really trained, for looking inside; 
 ## Loss on the held-out sentences
 
 {masked_losses(facts["checkpoints"]) if masked else decoder_losses(facts["checkpoints"])}
-Measured with the reference library on the stored weights by `evaluate.py`; a test computes them again with Layerscope's engine.
+`evaluate.py` computed these losses with the reference library on the stored weights. A test recomputes them with Layerscope's engine.
 `training.csv` has the loss during training.
 """
 

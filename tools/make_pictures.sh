@@ -1,5 +1,5 @@
 #!/bin/bash
-# The pictures of the README, from the pocket models: tools/make_pictures.sh. Runs and figures go to target/pictures. The picture of the
+# The pictures of the documentation, from the pocket models: tools/make_pictures.sh. Runs and figures go to target/pictures. The picture of the
 # page needs Chromium, as tools/test_page.sh does.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class Error(Exception):
-    """Anything that Layerscope refuses or fails to do."""
+    """The base class of all errors."""
 
 
 class UsageError(Error, ValueError):
-    """The request itself makes no sense: a setting, a shape, a type."""
+    """The request is wrong: a setting, a shape or a type."""
 
 
 class ModelError(Error):
@@ -20,11 +20,11 @@ class CorpusError(Error):
 
 
 class RefusedError(Error):
-    """The work was refused before it began: not enough memory, or things that do not belong together."""
+    """The work was refused before it began: too little memory, or inputs that do not belong together."""
 
 
 class Interrupted(Error, KeyboardInterrupt):
-    """Ctrl-C: everything up to now is saved, and the same call goes on from there."""
+    """Ctrl-C: everything so far is saved, and the same call resumes."""
 
     #: The folder of the run that can be resumed, where there is one.
     out: str | None = None
@@ -35,4 +35,4 @@ class FileError(Error, OSError):
 
 
 class DefectError(Error, RuntimeError):
-    """Layerscope itself is wrong; please report it."""
+    """An internal error of Layerscope; please report it."""

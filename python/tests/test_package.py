@@ -79,22 +79,27 @@ def test_notebooks_run(path, tmp_path, monkeypatch):
     nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
 
-def _blocks(language):
-    readme = (ROOT / "README.md").read_text()
-    return [rest.split("\n```")[0] for rest in readme.split(f"```{language}\n")[1:]]
+def _blocks(page, language):
+    text = (ROOT / page).read_text()
+    return [rest.split("\n```")[0] for rest in text.split(f"```{language}\n")[1:]]
+
+
+def _commands(page):
+    return [line.removeprefix("$ ") for block in _blocks(page, "console") for line in block.splitlines()]
 
 
 def test_the_readme_runs_as_written(capsys):
     scope: dict[str, object] = {}
-    for block in _blocks("python"):
+    for block in _blocks("README.md", "python"):
         exec(compile(block, "README.md", "exec"), scope)
     assert "noise (states from elsewhere), 2 layers of width 64" in capsys.readouterr().out
-    for block in _blocks("console"):
-        for line in block.splitlines():
-            command = line.removeprefix("$ ")
-            if command == "pip install .":
-                continue  # how this package came here
-            words = command.split()
-            assert words[0] == "python", command
-            done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, timeout=600)
-            assert done.returncode == 0 and done.stdout, done.stderr
+    assert _commands("README.md") == ["pip install ."]  # how this package came here
+
+
+def test_the_page_on_clusters_runs_as_written():
+    """Its Slurm and Kubernetes commands need a cluster."""
+    commands = [command for command in _commands("docs/clusters.md") if command.startswith("python ")]
+    assert commands
+    for command in commands:
+        done = subprocess.run([sys.executable, *command.split()[1:]], capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0 and done.stdout, done.stderr

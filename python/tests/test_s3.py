@@ -186,7 +186,7 @@ def test_an_unreachable_store_is_one_line(bucket, monkeypatch):
         with pytest.raises(ls.Error, match="s3://layerscope/.*") as caught:
             call()
         assert "\n" not in str(caught.value) and not isinstance(caught.value, ls.DefectError)
-    with pytest.raises(ls.UsageError, match="only read from"):
+    with pytest.raises(ls.UsageError, match="cannot write to web servers"):
         ls.measure("pocket-bert", HELD_OUT, "https://example.org/run", progress=False)
 
 

@@ -5,46 +5,35 @@
 //! tested against; [`Cpu`] is the fast one.
 //!
 //! ```
-//! use layerscope_compute::{Activation, Backend, Cpu, Reference};
+//! use layerscope_compute::{Activation, Backend, Cpu, HostTensor, Reference, Result};
 //!
 //! // One linear layer, two rows: y = relu(x W^T + b), W stored as [out, in].
-//! fn run<B: Backend>(backend: B) -> Vec<f32> {
-//!     let layer = backend.linear(vec![1.0, 0.0, 0.0, -1.0], 2, 2, Some(vec![0.5, 0.0]));
-//!     let mut x = backend.buffer(4);
-//!     backend.write(&mut x, &[1.0, 2.0, 3.0, -4.0]);
-//!     let mut y = backend.buffer(4);
-//!     backend.apply_linear(&mut backend.scratch(), &x, 2, &layer, Some(Activation::Relu), &mut y);
-//!     backend.read(&y, 4)
+//! fn run<B: Backend>(backend: B) -> Result<Vec<f32>> {
+//!     let weight = HostTensor::from_f32(vec![1.0, 0.0, 0.0, -1.0], 2, 2);
+//!     let layer = backend.linear(weight, Some(vec![0.5, 0.0]))?;
+//!     let mut stream = backend.stream()?;
+//!     let (mut x, mut y) = (backend.buffer(4)?, backend.buffer(4)?);
+//!     backend.write(&mut stream, &mut x, &[1.0, 2.0, 3.0, -4.0]);
+//!     backend.apply_linear(&mut stream, &x, 2, &layer, Some(Activation::Relu), &mut y);
+//!     backend.read(&mut stream, &y, 4)
 //! }
-//! assert_eq!(run(Reference), vec![1.5, 0.0, 3.5, 4.0]);
+//! assert_eq!(run(Reference)?, vec![1.5, 0.0, 3.5, 4.0]);
 //! assert_eq!(run(Cpu::new()), run(Reference));
+//! # Ok::<(), layerscope_compute::Error>(())
 //! ```
 
 mod backend;
 pub mod cpu;
+mod error;
+mod host_tensor;
+mod memory;
 mod operations;
 mod reference;
 
-pub use backend::{Backend, States};
+pub use backend::{Backend, HostBackend, States};
 pub use cpu::Cpu;
+pub use error::{Error, Latch, Result};
+pub use host_tensor::{HostTensor, HostValues};
+pub use memory::Memory;
 pub use operations::{Activation, AttentionShape, Gather, HeadSegments, NormKind, PositionBias, RotaryPairs, RotaryRows};
 pub use reference::Reference;
-
-/// What kind of trouble an error is: the program's exit status and Python's exception class follow from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// The request itself is wrong.
-    Usage,
-    /// The checkpoint cannot be used.
-    Model,
-    /// The text cannot be used.
-    Corpus,
-    /// The work was refused before it began (memory, a mismatch).
-    Refused,
-    /// The work was interrupted and can be resumed.
-    Interrupted,
-    /// The system failed us.
-    Io,
-    /// A defect of the program.
-    Internal,
-}

@@ -1,6 +1,9 @@
-//! The plain backend: every operation as its definition, sums in f64. Slow; what the others are tested against.
+//! The plain backend: every operation as its definition, sums in f64. Slow; the other backends are tested against it.
 
-use crate::{Activation, AttentionShape, Backend, Gather, HeadSegments, NormKind, PositionBias, RotaryPairs, RotaryRows};
+use crate::{
+    Activation, AttentionShape, Backend, Gather, HeadSegments, HostBackend, HostTensor, Memory, NormKind, PositionBias, Result,
+    RotaryPairs, RotaryRows,
+};
 
 /// The definition of every operation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,49 +92,87 @@ fn bias_of(bias: &PositionBias, head: usize, query: usize, key: usize) -> f64 {
     }
 }
 
+impl HostBackend for Reference {
+    fn rows<'a>(&self, buffer: &'a Vec<f32>) -> &'a [f32] {
+        buffer
+    }
+}
+
 impl Backend for Reference {
     type Buffer = Vec<f32>;
     type Indices = Vec<u32>;
+    type Offsets = Vec<u32>;
     type Table = Matrix;
     type Linear = Linear;
     type Norm = Norm;
-    type Scratch = ();
+    type Attention = AttentionShape;
+    type Stream = ();
 
-    fn buffer(&self, len: usize) -> Vec<f32> {
-        vec![0.0; len]
+    fn stream(&self) -> Result<()> {
+        Ok(())
     }
 
-    fn write(&self, buffer: &mut Vec<f32>, values: &[f32]) {
+    fn synchronize(&self, _: &mut ()) -> Result<()> {
+        Ok(())
+    }
+
+    fn buffer(&self, len: usize) -> Result<Vec<f32>> {
+        Ok(vec![0.0; len])
+    }
+
+    fn indices(&self, _capacity: usize) -> Result<Vec<u32>> {
+        Ok(Vec::new())
+    }
+
+    fn offsets(&self, _capacity: usize) -> Result<Vec<u32>> {
+        Ok(Vec::new())
+    }
+
+    fn table(&self, rows: HostTensor) -> Result<Matrix> {
+        Ok(Matrix { width: rows.columns, values: rows.values.into_f32() })
+    }
+
+    fn linear(&self, weight: HostTensor, bias: Option<Vec<f32>>) -> Result<Linear> {
+        Ok(Linear { weight: self.table(weight)?, bias })
+    }
+
+    fn norm(&self, kind: NormKind, epsilon: f32, width: usize, gamma: Option<Vec<f32>>, beta: Option<Vec<f32>>) -> Result<Norm> {
+        Ok(Norm { kind, epsilon, width, gamma, beta })
+    }
+
+    fn attention(&self, shape: AttentionShape) -> Result<AttentionShape> {
+        Ok(shape)
+    }
+
+    fn weight_memory(&self, numbers: usize) -> Memory {
+        Memory::on_host(numbers * size_of::<f32>())
+    }
+
+    fn buffer_memory(&self, len: usize) -> Memory {
+        Memory::on_host(len * size_of::<f32>())
+    }
+
+    fn stream_memory(&self, _rows: usize, _widest: usize) -> Memory {
+        Memory::default()
+    }
+
+    fn write(&self, _: &mut (), buffer: &mut Vec<f32>, values: &[f32]) {
         buffer[..values.len()].copy_from_slice(values);
     }
 
-    fn read(&self, buffer: &Vec<f32>, len: usize) -> Vec<f32> {
-        buffer[..len].to_vec()
-    }
-
-    fn indices(&self, _capacity: usize) -> Vec<u32> {
-        Vec::new()
-    }
-
-    fn write_indices(&self, indices: &mut Vec<u32>, values: &[u32]) {
+    fn write_indices(&self, _: &mut (), indices: &mut Vec<u32>, values: &[u32]) {
         *indices = values.to_vec();
     }
 
-    fn table(&self, values: Vec<f32>, width: usize) -> Matrix {
-        Matrix { values, width }
+    fn write_offsets(&self, _: &mut (), offsets: &mut Vec<u32>, values: &[u32]) {
+        *offsets = values.to_vec();
     }
 
-    fn linear(&self, weight: Vec<f32>, _outputs: usize, inputs: usize, bias: Option<Vec<f32>>) -> Linear {
-        Linear { weight: Matrix { values: weight, width: inputs }, bias }
+    fn read(&self, _: &mut (), buffer: &Vec<f32>, len: usize) -> Result<Vec<f32>> {
+        Ok(buffer[..len].to_vec())
     }
 
-    fn norm(&self, kind: NormKind, epsilon: f32, width: usize, gamma: Option<Vec<f32>>, beta: Option<Vec<f32>>) -> Norm {
-        Norm { kind, epsilon, width, gamma, beta }
-    }
-
-    fn scratch(&self) {}
-
-    fn gather_add(&self, sources: &[Gather<Matrix, Vec<u32>>], rows: usize, scale: f32, out: &mut Vec<f32>) {
+    fn gather_add(&self, _: &mut (), sources: &[Gather<Matrix, Vec<u32>>], rows: usize, scale: f32, out: &mut Vec<f32>) {
         let width = sources[0].table.width;
         for r in 0..rows {
             for i in 0..width {
@@ -143,23 +184,23 @@ impl Backend for Reference {
         }
     }
 
-    fn add(&self, x: &mut Vec<f32>, y: &Vec<f32>, len: usize) {
+    fn add(&self, _: &mut (), x: &mut Vec<f32>, y: &Vec<f32>, len: usize) {
         (0..len).for_each(|i| x[i] += y[i]);
     }
 
-    fn apply_norm(&self, x: &Vec<f32>, rows: usize, norm: &Norm, out: &mut Vec<f32>) {
+    fn apply_norm(&self, _: &mut (), x: &Vec<f32>, rows: usize, norm: &Norm, out: &mut Vec<f32>) {
         for r in 0..rows {
             let row = r * norm.width..(r + 1) * norm.width;
             out[row.clone()].copy_from_slice(&norm.apply(&x[row]));
         }
     }
 
-    fn add_norm(&self, x: &mut Vec<f32>, y: &Vec<f32>, rows: usize, norm: &Norm, out: &mut Vec<f32>) {
-        self.add(x, y, rows * norm.width);
-        self.apply_norm(x, rows, norm, out);
+    fn add_norm(&self, stream: &mut (), x: &mut Vec<f32>, y: &Vec<f32>, rows: usize, norm: &Norm, out: &mut Vec<f32>) {
+        self.add(stream, x, y, rows * norm.width);
+        self.apply_norm(stream, x, rows, norm, out);
     }
 
-    fn norm_segments(&self, x: &mut Vec<f32>, rows: usize, segments: HeadSegments, norm: &Norm) {
+    fn norm_segments(&self, _: &mut (), x: &mut Vec<f32>, rows: usize, segments: HeadSegments, norm: &Norm) {
         for r in 0..rows {
             for s in 0..segments.count {
                 let at = r * segments.row_width + segments.start + s * segments.width;
@@ -182,7 +223,7 @@ impl Backend for Reference {
         }
     }
 
-    fn gate(&self, x: &Vec<f32>, rows: usize, width: usize, kind: Activation, out: &mut Vec<f32>) {
+    fn gate(&self, _: &mut (), x: &Vec<f32>, rows: usize, width: usize, kind: Activation, out: &mut Vec<f32>) {
         for r in 0..rows {
             for j in 0..width {
                 let (gate, up) = (x[r * 2 * width + j], x[r * 2 * width + width + j]);
@@ -191,7 +232,7 @@ impl Backend for Reference {
         }
     }
 
-    fn rotate(&self, x: &mut Vec<f32>, rows: usize, segments: HeadSegments, angles: &RotaryRows<Vec<f32>>) {
+    fn rotate(&self, _: &mut (), x: &mut Vec<f32>, rows: usize, segments: HeadSegments, angles: &RotaryRows<Vec<f32>>) {
         let half = angles.dim / 2;
         for r in 0..rows {
             for s in 0..segments.count {
@@ -208,7 +249,7 @@ impl Backend for Reference {
         }
     }
 
-    fn attention(&self, _: &mut (), qkv: &Vec<f32>, offsets: &[u32], shape: &AttentionShape, out: &mut Vec<f32>) {
+    fn apply_attention(&self, _: &mut (), qkv: &Vec<f32>, offsets: &Vec<u32>, shape: &AttentionShape, out: &mut Vec<f32>) {
         let (stride, dim) = (shape.qkv_width(), shape.head_dim);
         for bounds in offsets.windows(2) {
             let (start, end) = (bounds[0] as usize, bounds[1] as usize);

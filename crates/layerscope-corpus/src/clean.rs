@@ -1,10 +1,14 @@
-//! Running text out of mark-up.
+//! Text without its mark-up.
 
 mod line;
 mod scan;
 mod tags;
 
 use std::str::FromStr;
+
+use layerscope_error::{line, setting};
+
+use crate::error::{Error, Result};
 
 /// What to strip from the text before it is cut into documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +20,7 @@ pub enum Clean {
 }
 
 impl Clean {
-    /// The text without its mark-up; empty where nothing else was there.
+    /// The text without its mark-up; empty if there was nothing else.
     pub fn apply(self, text: &str) -> String {
         match self {
             Clean::Wiki => line::tidy(&scan::strip(text)),
@@ -25,12 +29,12 @@ impl Clean {
 }
 
 impl FromStr for Clean {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         match text {
             "wiki" => Ok(Clean::Wiki),
-            _ => Err(format!("--clean {text} is not known; give wiki")),
+            _ => Err(Error::usage(line![setting("clean"), format!(" `{text}` is unknown; give wiki")])),
         }
     }
 }

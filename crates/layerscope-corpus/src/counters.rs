@@ -1,11 +1,11 @@
-//! What happened to every record on its way.
+//! How many records and documents took which way.
 
-use std::fmt::Write;
+use layerscope_error::{Line, line, setting};
 
 use crate::filter::Filters;
 
-/// Counts of the first phase. Up to `kept` they are of the whole corpus, the same in every shard; from `documents` on, of
-/// this shard.
+/// Counts of the first phase. Those up to `kept` cover the whole corpus and are the same in every shard; those from `documents` on
+/// cover this shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Records read and numbered, bad ones included.
@@ -26,7 +26,7 @@ pub struct Counters {
     pub documents: u64,
     /// Documents of this shard without a word, where words are grouped.
     pub without_tokens: u64,
-    /// Documents of this shard the tokenizer refused and that were skipped.
+    /// Documents of this shard that the tokenizer refused and that were skipped.
     pub untokenized: u64,
     /// Sequences the model will read.
     pub sequences: u64,
@@ -37,29 +37,27 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Every skipped document, for the report of `--on-error skip`.
+    /// Documents skipped because they could not be used.
     pub fn skipped(&self) -> u64 {
         self.bad + self.untokenized
     }
 
     /// One line that says why nothing is left.
-    pub(crate) fn nothing_left(&self, filters: &Filters) -> String {
+    pub(crate) fn nothing_left(&self, filters: &Filters) -> Line {
         if self.records == 0 {
             return "the corpus is empty: no record in any input".into();
         }
-        let mut line = format!("nothing is left of the corpus: {} records read", self.records);
-        let mut lost = |count: u64, how: String| {
-            if count > 0 {
-                let _ = write!(line, ", {count} {how}");
-            }
-        };
-        lost(self.bad, "bad and skipped".into());
-        lost(self.unsampled, format!("left out by --sample {}", filters.sample));
-        lost(self.blank, "blank".into());
-        lost(self.too_long, format!("with more words than --max-words {}", filters.max_words.unwrap_or(0)));
-        lost(self.repeated, "repeated".into());
-        lost(self.untokenized, "refused by the tokenizer and skipped".into());
-        lost(self.without_tokens, "without words".into());
-        line
+        let lost = [
+            (self.bad, "bad and skipped".into()),
+            (self.unsampled, line!["left out by ", setting("sample").to(filters.sample)]),
+            (self.blank, "blank".into()),
+            (self.too_long, line!["with more words than ", setting("max-words").to(filters.max_words.unwrap_or(0))]),
+            (self.repeated, "repeated".into()),
+            (self.untokenized, "refused by the tokenizer and skipped".into()),
+            (self.without_tokens, "without words".into()),
+        ];
+        let read = Line::from(format!("nothing is left of the corpus: {} records read", self.records));
+        let lost = lost.into_iter().filter(|(count, _)| *count > 0).map(|(count, how)| line![format!(", {count} "), how]);
+        Line::join([read].into_iter().chain(lost))
     }
 }

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// Who a document is, fixed before any filter: the same in every shard and for every setting.
+/// The identity of a document. It is assigned before any filter, so it is the same in every shard and for every setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DocumentId {
-    /// The file's place in the sorted list of inputs.
+    /// The file's position in the sorted list of inputs.
     pub file: u32,
-    /// The record's place in the file, from 0.
+    /// The record's position in the file, from 0.
     pub record: u64,
-    /// The piece's place in the record, from 0; always 0 unless text is cut into pieces.
+    /// The chunk's position in the record, from 0; always 0 unless records are cut into chunks.
     pub chunk: u32,
 }
 
@@ -26,19 +26,19 @@ impl fmt::Display for DocumentId {
 pub struct Record {
     /// Its text.
     pub text: String,
-    /// The value of the column that groups documents, where one was asked for.
+    /// The value of the column that groups documents, if there is one.
     pub column: Option<String>,
 }
 
 /// A piece of text that passed the filters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// Who it is.
+    /// Its identity.
     pub id: DocumentId,
-    /// Its place among all kept documents of the whole corpus, whatever the shard.
+    /// Its position among all kept documents of the whole corpus, not only of this shard.
     pub ordinal: u64,
     /// Its text as the tokenizer will read it.
     pub text: String,
-    /// The value of the column that groups documents, where one was asked for.
+    /// The value of the column that groups documents, if there is one.
     pub column: Option<String>,
 }

@@ -2,12 +2,14 @@
 //!
 //! number -> sample -> clean, cut -> blank -> words -> lower-case -> repeats -> limit -> shard
 //!
-//! Everything up to the limit looks at the whole corpus, so that a document is kept or not whatever the sharding; every shard reads
-//! all the text and keeps its own part.
+//! Everything up to the limit looks at the whole corpus, so sharding never changes which documents are kept. Every shard reads all
+//! the text and keeps its own part.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+
+use layerscope_error::{line, setting};
 
 use crate::clean::Clean;
 use crate::counters::Counters;
@@ -19,7 +21,7 @@ const SAMPLE_KEY: u64 = u64::from_le_bytes(*b"sampling");
 const REPEAT_KEY: [u64; 2] = [u64::from_le_bytes(*b"document"), u64::from_le_bytes(*b"repeated")];
 const FINGERPRINT_KEY: [u64; 2] = [u64::from_le_bytes(*b"document"), u64::from_le_bytes(*b"contents")];
 
-/// What is kept of the corpus.
+/// Which part of the corpus is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filters {
     /// Fraction of the records kept, chosen by [`sample_hash`].
@@ -28,15 +30,15 @@ pub struct Filters {
     pub seed: u64,
     /// Strip mark-up from each record.
     pub clean: Option<Clean>,
-    /// Cut each record into documents of so many characters (Unicode scalar values), the last one shorter.
+    /// Cut each record into documents of this many characters (Unicode scalar values); the last one may be shorter.
     pub chunk_chars: Option<usize>,
-    /// Keep only documents of at most so many words, as white space separates them.
+    /// Keep only documents with at most this many words, as separated by white space.
     pub max_words: Option<usize>,
     /// Lower-case the text.
     pub lowercase: bool,
-    /// Drop all but the first of exactly equal documents (at about 20 bytes of memory a document).
+    /// Drop exact repeats of earlier documents. Takes about 20 bytes of memory per document.
     pub dedup: bool,
-    /// Keep only the first so many documents of what remains; nothing is read after them.
+    /// Keep only the first documents that remain, this many; reading stops after them.
     pub limit: Option<u64>,
 }
 
@@ -47,26 +49,28 @@ impl Default for Filters {
 }
 
 impl Filters {
-    /// Refuses what makes no sense.
+    /// Refuses values that would leave no text.
     pub fn check(&self) -> Result<()> {
-        let wrong = |problem: String| Err(Error::Usage(problem));
+        let empty =
+            |name: &'static str, what: &str| Err(Error::usage(line![setting(name).to(0), format!(" leaves no {what}; give at least 1")]));
         if !(self.sample > 0.0 && self.sample <= 1.0) {
-            return wrong(format!("--sample {} is not a fraction; give a number above 0 and at most 1", self.sample));
+            let problem = line![setting("sample").to(self.sample), " is not a fraction; give a number above 0 and at most 1"];
+            return Err(Error::usage(problem));
         }
         if self.chunk_chars == Some(0) {
-            return wrong("--chunk-chars 0 leaves no text; give at least 1".into());
+            return empty("chunk-chars", "text");
         }
         if self.max_words == Some(0) {
-            return wrong("--max-words 0 leaves no document; give at least 1".into());
+            return empty("max-words", "document");
         }
         if self.limit == Some(0) {
-            return wrong("--limit 0 leaves no document; give at least 1".into());
+            return empty("limit", "document");
         }
         Ok(())
     }
 }
 
-/// One worker's part of the documents: those whose ordinal leaves the remainder `index` by `count`.
+/// One worker's part of the documents: those whose ordinal modulo `count` is `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// From 0 to `count` - 1.
@@ -82,12 +86,13 @@ impl Default for Shard {
 }
 
 impl Shard {
-    /// Refuses an index beyond the count.
+    /// Refuses an index that is not below the count.
     pub fn check(&self) -> Result<()> {
         if self.index < self.count {
             return Ok(());
         }
-        Err(Error::Usage(format!("--shard {}/{} does not exist; shards are numbered from 0 to N-1", self.index, self.count)))
+        let shard = setting("shard").to(format!("{}/{}", self.index, self.count));
+        Err(Error::usage(line![shard, " does not exist; shards are numbered from 0 to N-1"]))
     }
 
     /// Whether the document with this ordinal belongs here.
@@ -143,7 +148,8 @@ impl Sieve {
         }
         let text = self.filters.clean.map_or(Cow::Borrowed(record.text.as_str()), |clean| clean.apply(&record.text).into());
         for (chunk, text) in pieces(&text, self.filters.chunk_chars).enumerate() {
-            let chunk = u32::try_from(chunk).map_err(|_| Error::Usage("--chunk-chars is too small for this corpus".into()))?;
+            let chunk = u32::try_from(chunk)
+                .map_err(|_| Error::usage(line![setting("chunk-chars"), " is too small for this corpus; give more"]))?;
             let id = DocumentId { file, record: number, chunk };
             if let Some(document) = self.document(id, text, &record.column) {
                 keep(document)?;

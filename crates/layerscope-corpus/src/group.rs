@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::str::FromStr;
 
+use layerscope_error::{line, setting};
+
 use crate::error::{Error, Result};
 use crate::tokenize::{Tokenizer, surface};
 
@@ -27,9 +29,9 @@ pub enum Grouping {
     Token,
     /// The token's string without one leading `##`, `Ġ` or `▁`.
     Surface,
-    /// The word; its state is the mean of its subwords'. The model reads the document's words alone.
+    /// The word. Its state is the mean over its subwords; the model reads only the words of the document.
     Word,
-    /// The row's place in its sequence.
+    /// The row's position in its sequence.
     Position,
     /// The sequence.
     Sequence,
@@ -54,7 +56,7 @@ impl FromStr for Grouping {
                 Some(name) if !name.is_empty() => Grouping::Column(name.into()),
                 _ => {
                     let known = "token, surface, word, position, sequence, column:NAME or none";
-                    return Err(Error::Usage(format!("--group `{other}` is unknown; give {known}")));
+                    return Err(Error::usage(line![setting("group"), format!(" `{other}` is unknown; give {known}")]));
                 }
             },
         })
@@ -64,13 +66,13 @@ impl FromStr for Grouping {
 /// One group of the dictionary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// The token id (the least one of a surface), the position, or else the group's own number.
+    /// The token id (for a surface the smallest one), the position, or otherwise the group's own number.
     pub key: u64,
-    /// Text that people can read.
+    /// Readable text.
     pub name: String,
-    /// As the vocabulary writes it; differs between any two groups and is the same in every shard.
+    /// The text as the vocabulary spells it: unique among groups, and the same in every shard.
     pub raw: String,
-    /// How many tokens a word has inside a sentence; 1 for tokens and surfaces, 0 where it means nothing.
+    /// How many tokens a word has inside a sentence; 1 for tokens and surfaces, 0 for other groups.
     pub subwords: u32,
     /// How many states (tokens, or words) it has.
     pub count: u64,
@@ -178,7 +180,7 @@ impl<'a> Book<'a> {
     fn add(&mut self, key: Option<u32>, name: String, raw: String, subwords: u32) -> Result<u32> {
         let number = self.groups.len() as u32;
         if number == UNCOUNTED {
-            return Err(Error::Usage("more than 2147483647 groups; choose a coarser --group".into()));
+            return Err(Error::usage(line!["more than 2147483647 groups; choose a coarser ", setting("group")]));
         }
         let key = u64::from(key.unwrap_or(number));
         self.groups.push(Group { key, name, raw, subwords, count: 0 });

@@ -1,8 +1,8 @@
 //! Text in, a spool of tokens and its batches out. Knows no model and no statistics.
 //!
 //! [`write_spool`] reads the text once: records are numbered, sampled and filtered ([`filter`]), tokenized ([`Tokenizer`]), cut into
-//! windows ([`window`]), given groups ([`group`]) and written in order ([`spool`]). From then on everything is known before the model
-//! runs, and the text is never read again.
+//! windows ([`window`]), assigned to groups ([`group`]) and written in order ([`spool`]). The text is never read again: all counts are
+//! known before the model runs.
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;

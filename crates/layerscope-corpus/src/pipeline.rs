@@ -11,13 +11,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use layerscope_error::{line, setting};
 use layerscope_remote::Remote;
 
 use crate::counters::Counters;
 use crate::document::{Document, DocumentId};
 use crate::error::{Error, Result};
 use crate::filter::Sieve;
-use crate::group::{Book, CONTINUES, Grouping, UNCOUNTED};
+use crate::group::{Book, CONTINUES, Group, Grouping, LocalName, UNCOUNTED};
 use crate::prepare::{Prepared, Preparer};
 use crate::settings::{OnError, Settings};
 use crate::source::{Columns, Source, Watch, sources};
@@ -31,23 +32,23 @@ const PARCEL_DOCUMENTS: usize = 256;
 /// How many skipped records are remembered with their errors.
 const EXAMPLES: usize = 10;
 
-/// How far the first phase is.
+/// How far the first phase has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Records read.
     pub records: u64,
-    /// Documents kept, of the whole corpus.
+    /// Documents of the whole corpus that were kept.
     pub kept: u64,
     /// Tokens written.
     pub tokens: u64,
-    /// Bytes of the inputs read, as they lie on disk.
+    /// Bytes of the inputs read, as stored (compressed or not).
     pub bytes: u64,
-    /// All their bytes, where they are known.
+    /// Bytes of all inputs, if known.
     pub total_bytes: Option<u64>,
 }
 
-/// Reads the corpus into a spool named `path`. `progress` hears of every parcel; `cancel` stops the work within moments and leaves nothing
-/// behind.
+/// Reads the corpus into a spool at `path`. `progress` is called after every parcel; setting `cancel` stops the work quickly and leaves
+/// no files behind.
 pub fn write_spool(
     settings: &Settings,
     tokenizer: &Tokenizer,
@@ -59,7 +60,7 @@ pub fn write_spool(
     let sources = sources(&settings.inputs, settings.text_column.as_deref(), &remote, cancel)?;
     let preparer = Preparer::new(settings, tokenizer, &sources)?;
     let mut writer = SpoolWriter::create(path, (tokenizer.prefix().len(), tokenizer.suffix().len()))?;
-    let mut book = Book::new(&settings.grouping, tokenizer);
+    let mut books = Books::new(settings, tokenizer);
     let mut ledger = Ledger::default();
     let shared = Shared::default();
     let threads = settings.threads.max(1);
@@ -78,7 +79,7 @@ pub fn write_spool(
         drop((waiting, results));
         let total_bytes = sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
         let mut write = |batch: Vec<Outcome>| -> Result<()> {
-            batch.into_iter().try_for_each(|outcome| ledger.enter(outcome, settings, &mut book, &mut writer))?;
+            batch.into_iter().try_for_each(|outcome| ledger.enter(outcome, settings, &mut books, &mut writer))?;
             let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
             let (records, kept, bytes) = (load(&shared.records), load(&shared.kept), load(&shared.bytes));
             progress(&Progress { records, kept, tokens: ledger.counters.tokens, bytes, total_bytes });
@@ -99,23 +100,24 @@ pub fn write_spool(
     }
     let skipped = read.examples.into_iter().chain(ledger.examples).take(EXAMPLES).collect();
     let inputs = sources.iter().map(|source| source.name.clone()).collect();
-    writer.finish(read.fingerprint, &Details { counters, lengths: ledger.lengths, inputs, skipped, groups: book.finish() })?;
+    let (groups, whole) = books.finish();
+    writer.finish(read.fingerprint, &Details { counters, lengths: ledger.lengths, inputs, skipped, groups, whole })?;
     Spool::open(path)
 }
 
 impl Spool {
-    /// Says whether the corpus is still the one this spool was written from: the same inputs, none changed since, or the same text in them
-    /// all the same (which means to read them again). What came from standard input cannot be looked at twice.
+    /// Checks that the corpus is still the one this spool was written from: the same inputs with the same text. Inputs that changed since
+    /// are read again; standard input cannot be checked.
     pub fn check_corpus(&self, settings: &Settings, cancel: &AtomicBool) -> Result<()> {
         let remote = Remote::new(settings.stores.clone());
         let sources = sources(&settings.inputs, settings.text_column.as_deref(), &remote, cancel)?;
-        const REMEDY: &str = "put it back as it was, or start again with --overwrite";
+        let or_again = |problem: &str| line![problem, ", or start again with ", setting("overwrite")];
         let known = self.inputs();
         if let Some(new) = sources.iter().find(|source| !known.contains(&source.name)) {
-            return Err(Error::input(&new.name, format!("it was not part of the corpus when this run began; {REMEDY}")));
+            return Err(Error::input(&new.name, or_again("it was not part of the corpus when this run began; leave it out")));
         }
         if let Some(gone) = known.iter().find(|name| !sources.iter().any(|source| source.name == **name)) {
-            return Err(Error::input(gone, format!("it was part of the corpus when this run began; {REMEDY}")));
+            return Err(Error::input(gone, or_again("it was part of the corpus when this run began; put it back")));
         }
         let written = self.modified()?;
         let changed = sources.iter().find(|source| source.modified.is_some_and(|modified| modified >= written));
@@ -125,7 +127,7 @@ impl Spool {
         let scratch = self.path().parent().unwrap_or(Path::new("."));
         Reading { settings, sources: &sources, remote: &remote, shared: &shared }.read(scratch, &mut sieve, &mut Vec::new(), &mut keep)?;
         if format!("{:032x}", sieve.fingerprint()) != self.fingerprint() {
-            return Err(Error::input(&changed.name, format!("its text changed since this run began; {REMEDY}")));
+            return Err(Error::input(&changed.name, or_again("its text changed since this run began; put it back as it was")));
         }
         Ok(())
     }
@@ -186,7 +188,7 @@ impl Reader<'_> {
         let mut keep = |document: Document| {
             let (own, pilot) = (settings.shard.holds(document.ordinal), document.ordinal < settings.pilot);
             shared.kept.fetch_add(1, Ordering::Relaxed);
-            if own || pilot {
+            if own || pilot || settings.counts_whole() {
                 bytes += document.text.len();
                 parcel.push(Job { document, own, pilot });
             }
@@ -268,7 +270,7 @@ fn tokenize(preparer: &Preparer, waiting: &Mutex<Receiver<Parcel<Job>>>, results
         let prepare = |job: Job| {
             // A defect of the tokenizer on one document must not take the run down.
             let attempt = catch_unwind(AssertUnwindSafe(|| preparer.prepare(&job.document)));
-            let failed = |_| Err(preparer.bad(job.document.id, "the tokenizer fails on it; use --on-error skip".into()));
+            let failed = |_| Err(preparer.bad(job.document.id, line!["the tokenizer fails on it; use ", setting("on-error").to("skip")]));
             Outcome { prepared: attempt.unwrap_or_else(failed), own: job.own, pilot: job.pilot }
         };
         if results.send((number, jobs.into_iter().map(prepare).collect())).is_err() {
@@ -303,6 +305,28 @@ fn in_order(
     }
 }
 
+/// The dictionary of this shard and, where it is asked for, that of the whole corpus.
+struct Books<'a> {
+    own: Book<'a>,
+    whole: Option<Book<'a>>,
+}
+
+impl<'a> Books<'a> {
+    fn new(settings: &'a Settings, tokenizer: &'a Tokenizer) -> Self {
+        let book = || Book::new(&settings.grouping, tokenizer);
+        Books { own: book(), whole: settings.counts_whole().then(book) }
+    }
+
+    /// Counts a sequence of any shard.
+    fn count(&mut self, words: &[u32], names: &[LocalName], sequence: &str) -> Result<()> {
+        self.whole.as_mut().map_or(Ok(()), |whole| whole.enter(&mut words.to_vec(), names, sequence))
+    }
+
+    fn finish(self) -> (Vec<Group>, Option<Vec<Group>>) {
+        (self.own.finish(), self.whole.map(Book::finish))
+    }
+}
+
 /// What the writer knows so far.
 #[derive(Default)]
 struct Ledger {
@@ -312,7 +336,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn enter(&mut self, outcome: Outcome, settings: &Settings, book: &mut Book, writer: &mut SpoolWriter) -> Result<()> {
+    fn enter(&mut self, outcome: Outcome, settings: &Settings, books: &mut Books<'_>, writer: &mut SpoolWriter) -> Result<()> {
         let Outcome { prepared, own, pilot } = outcome;
         let prepared = match prepared {
             Err(error @ Error::Record { .. }) if settings.on_error == OnError::Skip => {
@@ -330,9 +354,13 @@ impl Ledger {
         };
         let Prepared { id: document, words: length, sequences, names } = prepared;
         for mut sequence in sequences {
+            let DocumentId { file, record, chunk } = document;
+            let name = format!("{file}:{record}:{chunk}:{}", sequence.first);
+            books.count(&sequence.words, &names, &name)?;
             if own {
-                let DocumentId { file, record, chunk } = document;
-                book.enter(&mut sequence.words, &names, &format!("{file}:{record}:{chunk}:{}", sequence.first))?;
+                books.own.enter(&mut sequence.words, &names, &name)?;
+            } else if !pilot {
+                continue;
             } else {
                 sequence.words.iter_mut().filter(|word| **word & !CONTINUES != UNCOUNTED).for_each(|word| *word &= CONTINUES);
             }

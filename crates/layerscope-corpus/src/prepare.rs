@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use layerscope_error::{Line, line, setting};
+
 use crate::document::{Document, DocumentId};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, or_skip};
 use crate::filter;
 use crate::group::{self, CONTINUES, Grouping, LocalName, UNCOUNTED};
 use crate::settings::{Settings, Specials};
@@ -59,27 +61,27 @@ impl<'a> Preparer<'a> {
 
     /// The document's sequences; `None` when the choice of words leaves nothing of it.
     pub fn prepare(&self, document: &Document) -> Result<Option<Prepared>> {
-        let bad = |problem: String| self.bad(document.id, problem);
-        let text = self.read(document).map_err(|problem| bad(format!("the tokenizer refuses it: {problem}; use --on-error skip")))?;
+        let bad = |problem: Line| self.bad(document.id, problem);
+        let skip = || setting("on-error").to("skip");
+        let refused = |problem: String| bad(line![format!("the tokenizer refuses it: {problem}; use "), skip()]);
+        let text = self.read(document).map_err(refused)?;
         if text.ids.is_empty() {
             return match self.settings.grouping {
                 Grouping::Word => Ok(None), // a text without words is no fault
-                _ => Err(bad("the tokenizer finds no token in it; remove it or use --on-error skip".into())),
+                _ => Err(bad(line!["the tokenizer finds no token in it; remove it ", or_skip()])),
             };
         }
         self.check_vocabulary(&text.ids)?;
         let starts = |at: usize| text.items.as_ref().is_none_or(|items| items[at] & CONTINUES == 0);
-        let spans = self.windows.cut(text.ids.len(), starts).map_err(|_| {
-            let problem = format!("one of its words is longer than a window of {} tokens; use a larger --window", self.settings.window);
-            bad(problem)
-        })?;
+        let too_long = || format!("one of its words is longer than a window of {} tokens; use a larger ", self.settings.window);
+        let spans = self.windows.cut(text.ids.len(), starts).map_err(|_| bad(line![too_long(), setting("window")]))?;
         let mut names = text.names.clone();
         let mut sequences = Vec::with_capacity(spans.len());
         let mut row = 0;
         for span in spans {
             let sequence = self.sequence(&text, &span, row, &mut names);
             let next = sequence.and_then(|sequence| Some((row.checked_add(sequence.ids.len() as u32)?, sequence)));
-            let (next, sequence) = next.ok_or_else(|| bad("it has more tokens than we can number; cut it with --chunk-chars".into()))?;
+            let (next, sequence) = next.ok_or_else(|| bad(line!["it has too many tokens; cut it with ", setting("chunk-chars")]))?;
             row = next;
             sequences.push(sequence);
         }
@@ -88,7 +90,7 @@ impl<'a> Preparer<'a> {
     }
 
     /// An error that says where the document came from.
-    pub fn bad(&self, id: DocumentId, problem: String) -> Error {
+    pub fn bad(&self, id: DocumentId, problem: Line) -> Error {
         let source = &self.sources[id.file as usize];
         let unit = match source.format {
             Format::Parquet => "row",

@@ -1,5 +1,6 @@
 //! Everything that decides what the spool holds.
 
+use layerscope_error::{line, setting};
 use layerscope_remote::Options;
 
 use crate::error::{Error, Result};
@@ -8,56 +9,59 @@ use crate::group::{Grouping, UNCOUNTED};
 use crate::tokenize::Tokenizer;
 use crate::window::{Context, Windows};
 
-/// What to do with a record that cannot be used. Files that are absent, cut or damaged always fail: what they lost cannot be counted.
+/// What to do with a record that cannot be used. Missing, truncated or damaged files are always an error, because their lost records
+/// cannot be counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
     /// Stop.
     #[default]
     Fail,
-    /// Count it and go on.
+    /// Count it and continue.
     Skip,
 }
 
-/// Whether the tokens put around a sequence enter the statistics.
+/// Whether the special tokens around a sequence enter the statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Specials {
-    /// The model reads them, nothing counts them.
+    /// The model reads them, but the statistics leave them out.
     #[default]
     Exclude,
-    /// They count like any other, in every window.
+    /// They count like any other token, in every window.
     Include,
 }
 
-/// What to read and how to cut it. Wrapping is the tokenizer's.
+/// What to read and how to cut it. What is wrapped around sequences is up to the [`Tokenizer`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Files, patterns, addresses, or `-`.
     pub inputs: Vec<String>,
-    /// How object stores are reached, as the environment says by default. Does not change a byte of the spool.
+    /// How object stores are reached; from the environment by default. Does not affect the spool.
     pub stores: Options,
-    /// The column of the text in JSON lines and Parquet, `text` by default. Naming it makes standard input JSON lines.
+    /// The text column of JSON lines and Parquet, `text` by default. If it is set, standard input is read as JSON lines.
     pub text_column: Option<String>,
     /// What to do with bad records.
     pub on_error: OnError,
-    /// What is kept.
+    /// Which documents are kept.
     pub filters: Filters,
-    /// Which part of it is ours.
+    /// Which part of them is written.
     pub shard: Shard,
     /// What makes a group.
     pub grouping: Grouping,
     /// Whether special tokens count.
     pub specials: Specials,
-    /// Tokens of a window, special tokens included.
+    /// Tokens per window, including special tokens.
     pub window: usize,
-    /// Tokens from one window to the next; windows do not overlap without it.
+    /// Tokens from the start of one window to the next; without it windows do not overlap.
     pub stride: Option<usize>,
     /// On which side the model sees context.
     pub context: Context,
-    /// The model's number of embeddings: an id beyond it is an error.
+    /// Number of token embeddings of the model; a larger id is an error.
     pub vocabulary: Option<usize>,
-    /// Every shard also keeps the first so many documents of the whole corpus, see [`crate::Spool::pilot`].
+    /// Every shard also keeps this many first documents of the whole corpus, see [`crate::Spool::pilot`].
     pub pilot: u64,
-    /// Threads that tokenize. Does not change a byte of the spool.
+    /// Whether a shard also counts the groups of the whole corpus, see [`crate::Spool::whole_groups`]. It then tokenizes all documents.
+    pub count_whole: bool,
+    /// Threads that tokenize. Does not affect the spool.
     pub threads: usize,
 }
 
@@ -78,26 +82,34 @@ impl Settings {
             context: Context::default(),
             vocabulary: None,
             pilot: 0,
+            count_whole: false,
             threads: 1,
         }
     }
 
-    /// Refuses what makes no sense, and says how documents are cut.
+    /// Whether documents of other shards are tokenized too, to count their groups.
+    pub(crate) fn counts_whole(&self) -> bool {
+        self.count_whole && self.shard.count > 1
+    }
+
+    /// Refuses settings that cannot work, and returns how documents are cut.
     pub fn check(&self, tokenizer: &Tokenizer) -> Result<Windows> {
         self.filters.check()?;
         self.shard.check()?;
         let around = tokenizer.prefix().len() + tokenizer.suffix().len();
-        if self.window <= around || self.window >= UNCOUNTED as usize {
-            let problem = format!("--window {} leaves no room beside {around} special tokens, or is absurdly large", self.window);
-            return Err(Error::Usage(problem));
+        let window = || setting("window").to(self.window);
+        if self.window <= around {
+            return Err(Error::usage(line![window(), format!(" leaves no room for text beside {around} special tokens; give more")]));
+        }
+        if self.window >= UNCOUNTED as usize {
+            return Err(Error::usage(line![window(), format!(" is too large; give less than {UNCOUNTED}")]));
         }
         let room = self.window - around;
         if let Some(stride) = self.stride
             && !(1..=room).contains(&stride)
         {
-            let problem =
-                format!("--stride {stride} would lose tokens: a window of {} holds {room} of text; give 1 to {room}", self.window);
-            return Err(Error::Usage(problem));
+            let holds = format!(" would lose tokens: a window of {} holds {room} of text; give 1 to {room}", self.window);
+            return Err(Error::usage(line![setting("stride").to(stride), holds]));
         }
         Ok(Windows { room, stride: self.stride, context: self.context })
     }

@@ -6,7 +6,8 @@
 //! | `.jsonl`, `.ndjson`, `-` with an explicit text column | a line is a JSON object |
 //! | `.parquet` | a row is a record |
 //!
-//! Each may be followed by `.gz` or `.zst`, and each may lie on disk, in an object store (`s3://`, `gs://`, `az://`) or on a web server. Lines end in `\n` or `\r\n`; a byte order mark at the start is dropped.
+//! Each name may also end in `.gz` or `.zst`. Inputs can be on disk, in an object store (`s3://`, `gs://`, `az://`) or on a web server.
+//! Lines end in `\n` or `\r\n`; a byte order mark at the start is dropped.
 
 mod jsonl;
 mod lines;
@@ -19,6 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use layerscope_error::{line, setting};
 use layerscope_remote::Remote;
 
 use crate::clean::Clean;
@@ -27,21 +29,21 @@ use crate::error::{Error, Result};
 
 pub use list::{Compression, Format, Source, sources};
 
-/// The longest record we are willing to hold in memory.
+/// The longest record that is held in memory; a longer one is an error.
 pub const MAX_RECORD_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Which columns of JSON lines and Parquet rows hold what.
+/// The columns of JSON lines and Parquet rows that are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
     /// The text.
     pub text: String,
-    /// What groups documents, if anything.
+    /// The column that groups documents, if any.
     pub group: Option<String>,
 }
 
-/// The records of one input, in order. After an error other than [`Error::Record`] nothing more comes.
+/// The records of one input, in order. They end after any error other than [`Error::Record`].
 pub trait Records {
-    /// The next record; `None` at the end. A bad record has its place, too.
+    /// The next record, or `None` at the end. A bad record is an error in its place.
     fn next_record(&mut self) -> Option<Result<Record>>;
 }
 
@@ -52,12 +54,13 @@ pub struct Watch<'a> {
     pub bytes: &'a Arc<AtomicU64>,
     /// Set when the caller wants to stop.
     pub cancel: &'a AtomicBool,
-    /// Who reads from addresses.
+    /// Reads inputs that are addresses.
     pub remote: &'a Remote,
 }
 
 impl Source {
-    /// Starts reading. With `clean`, text that is a dump in XML is read by pages. `scratch` is a folder for what must be unpacked before it can be read.
+    /// Starts reading. With `clean`, a text file that is an XML dump is read page by page. `scratch` is a folder for inputs that must be
+    /// unpacked before they can be read.
     pub fn open<'a>(
         &'a self,
         columns: &'a Columns,
@@ -66,7 +69,7 @@ impl Source {
         watch: Watch<'a>,
     ) -> Result<Box<dyn Records + 'a>> {
         if columns.group.is_some() && self.format == Format::Text {
-            let problem = "lines of text have no columns; --group column:NAME needs .jsonl or .parquet";
+            let problem = line!["lines of text have no columns; ", setting("group").to("column:NAME"), " needs .jsonl or .parquet"];
             return Err(Error::input(&self.name, problem));
         }
         Ok(match self.format {

@@ -54,6 +54,7 @@ pub(crate) struct Details {
     pub inputs: Vec<String>,
     pub skipped: Vec<String>,
     pub groups: Vec<Group>,
+    pub whole: Option<Vec<Group>>,
 }
 
 impl Spool {
@@ -65,16 +66,15 @@ impl Spool {
         if bytes >= HEADER_BYTES as u64 {
             file.read_exact_at(&mut start, 0).map_err(|error| Error::io(path, error))?;
         }
-        let header = Header::decode(&start, bytes).map_err(|problem| Error::spool(path, problem))?;
+        let header = Header::decode(&start, bytes).map_err(|problem| Error::damaged_spool(path, problem))?;
         let mut spool = Spool { path: path.to_owned(), file, header, details: Details::default() };
         for (part, range, expected) in spool.header.parts() {
             if spool.checksum(range)? != expected {
-                return Err(Error::spool(path, format!("its {part} is damaged; start the run again with --overwrite")));
+                return Err(Error::damaged_spool(path, format!("its {part} is damaged")));
             }
         }
         let details = spool.read(spool.header.details_start(), spool.header.details_bytes)?;
-        spool.details =
-            code::decode(&details).ok_or_else(|| Error::spool(path, "its details make no sense; start again with --overwrite"))?;
+        spool.details = code::decode(&details).ok_or_else(|| Error::damaged_spool(path, "its details cannot be decoded"))?;
         Ok(spool)
     }
 
@@ -83,7 +83,7 @@ impl Spool {
         format!("{:032x}", self.header.fingerprint)
     }
 
-    /// Where it lies.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -93,7 +93,7 @@ impl Spool {
         self.file.metadata().and_then(|metadata| metadata.modified()).map_err(|error| Error::io(&self.path, error))
     }
 
-    /// What happened to the records.
+    /// How many records and documents took which way.
     pub fn counters(&self) -> &Counters {
         &self.details.counters
     }
@@ -103,22 +103,27 @@ impl Spool {
         &self.details.groups
     }
 
-    /// Words a document, as white space separates them -> number of documents.
+    /// The groups of the whole corpus with their counts: those of this spool, unless a shard [counted](crate::Settings::count_whole) all.
+    pub fn whole_groups(&self) -> &[Group] {
+        self.details.whole.as_deref().unwrap_or(&self.details.groups)
+    }
+
+    /// Words per document, as separated by white space -> number of documents.
     pub fn sentence_lengths(&self) -> &BTreeMap<u64, u64> {
         &self.details.lengths
     }
 
-    /// The sorted list of inputs that [`crate::DocumentId::file`] counts.
+    /// The sorted list of inputs, which [`crate::DocumentId::file`] indexes.
     pub fn inputs(&self) -> &[String] {
         &self.details.inputs
     }
 
-    /// What was wrong with the first few skipped records.
+    /// The errors of the first few skipped records.
     pub fn skipped(&self) -> &[String] {
         &self.details.skipped
     }
 
-    /// How many special tokens stand before and after every sequence.
+    /// Number of special tokens before and after every sequence.
     pub fn around(&self) -> (usize, usize) {
         (self.header.prefix.into(), self.header.suffix.into())
     }
@@ -152,7 +157,7 @@ impl Spool {
         let entries: Vec<Sequence> = bytes.as_chunks().0.iter().map(Sequence::decode).collect();
         let inside = |entry: &Sequence| entry.offset.checked_add(entry.length.into()).is_some_and(|end| end <= self.header.rows);
         if !entries.iter().all(inside) {
-            return Err(Error::spool(&self.path, "its index points outside; start again with --overwrite"));
+            return Err(Error::damaged_spool(&self.path, "its index points outside the file"));
         }
         Ok(entries)
     }
@@ -160,7 +165,7 @@ impl Spool {
     fn read(&self, start: u64, count: u64) -> Result<Vec<u8>> {
         let mut buffer = vec![0; count as usize];
         self.file.read_exact_at(&mut buffer, start).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => Error::spool(&self.path, "became shorter while it was read; start again with --overwrite"),
+            io::ErrorKind::UnexpectedEof => Error::damaged_spool(&self.path, "it shrank while it was being read"),
             _ => Error::io(&self.path, error),
         })?;
         Ok(buffer)

@@ -40,7 +40,7 @@ impl Tokenizer {
             return Err(Error::tokenizer(folder, problem));
         }
         // The library panics on some files that are no tokenizers.
-        let read = catch_unwind(|| Inner::from_file(&file)).unwrap_or_else(|_| Err("it makes no sense".into()));
+        let read = catch_unwind(|| Inner::from_file(&file)).unwrap_or_else(|_| Err("it is not a tokenizer".into()));
         let mut inner = read.map_err(|error| Error::tokenizer(&file, format!("cannot be read: {}", one_line(&error))))?;
         tokenizers::utils::parallelism::set_parallelism(false);
         inner.with_padding(None);
@@ -55,7 +55,7 @@ impl Tokenizer {
         let largest_id = inner.get_vocab(true).into_values().max();
         let largest_id = largest_id.ok_or_else(|| Error::tokenizer(&file, "its vocabulary is empty"))?;
         if largest_id > LARGEST_ID {
-            return Err(Error::tokenizer(&file, format!("an id of {largest_id} is absurd; is this a tokenizer?")));
+            return Err(Error::tokenizer(&file, format!("token id {largest_id} is too large; is this a tokenizer?")));
         }
         let (prefix, suffix) = wrap::around(&inner, folder, &file, wrap)?;
         let style = readable::Style::of(&inner);
@@ -64,7 +64,7 @@ impl Tokenizer {
         Ok(tokenizer)
     }
 
-    /// The ids of a text, nothing around them.
+    /// The ids of a text, without special tokens around it.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
         let encoding = self.inner.encode_fast(text, false).map_err(|error| one_line(&error))?;
         Ok(encoding.get_ids().to_vec())
@@ -75,12 +75,12 @@ impl Tokenizer {
         if first || self.word_joint.is_empty() { self.encode(word) } else { self.encode(&format!("{}{word}", self.word_joint)) }
     }
 
-    /// What stands before every sequence.
+    /// The special tokens before every sequence.
     pub fn prefix(&self) -> &[u32] {
         &self.prefix
     }
 
-    /// What stands after every sequence.
+    /// The special tokens after every sequence.
     pub fn suffix(&self) -> &[u32] {
         &self.suffix
     }
@@ -95,7 +95,7 @@ impl Tokenizer {
         &self.file
     }
 
-    /// A token as the vocabulary writes it: `Ġthe`, `##ing`, `▁a`.
+    /// A token as the vocabulary spells it: `Ġthe`, `##ing`, `▁a`.
     pub fn raw(&self, id: u32) -> String {
         self.inner.id_to_token(id).unwrap_or_else(|| format!("<id {id}>"))
     }

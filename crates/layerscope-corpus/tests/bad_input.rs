@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Folder, document, documents, gzip, parquet, spool, spool_with, tokenizer, zstd};
-use layerscope_compute::ErrorKind;
 use layerscope_corpus::{Filters, Grouping, OnError, Settings, Shard, Wrap};
+use layerscope_error::ErrorKind;
 use parquet::basic::Compression;
 
 fn error(folder: &Folder, settings: &Settings) -> (String, ErrorKind) {
@@ -35,9 +35,9 @@ fn files() {
     assert_eq!(line("absent.txt"), "no such file");
     assert_eq!(line("absent*.txt"), "no file matches this pattern");
     std::fs::create_dir(folder.path("novels")).unwrap();
-    assert_eq!(line("novels"), format!("a folder; name its files, for instance {}/*.txt", of("novels")));
+    assert_eq!(line("novels"), format!("this is a folder; name its files, for example {}/*.txt", of("novels")));
     let (line, kind) = error(&folder, &Settings::new(["ftp://server/a.txt"], 64));
-    let expected = "ftp://server/a.txt: not an address we know; s3://, gs://, az://, abfss://, http://, https:// are";
+    let expected = "ftp://server/a.txt: unknown kind of address; use s3://, gs://, az://, abfss://, http://, https://";
     assert_eq!((line.as_str(), kind), (expected, ErrorKind::Corpus));
     assert_eq!(error(&folder, &Settings::new([""; 0], 64)).1, ErrorKind::Usage);
 }
@@ -49,9 +49,9 @@ fn lines() {
     assert_eq!(bad("a.txt.gz", gzip(b"good\nbad\xff\ngood")), expected);
     let expected = "line 2: not JSON (EOF while parsing an object at column 12); repair the line or use --on-error skip";
     assert_eq!(bad("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\"\n"), expected);
-    let expected = "line 1: a list where a JSON object should be; repair the line or use --on-error skip";
+    let expected = "line 1: found a list instead of a JSON object; repair the line or use --on-error skip";
     assert_eq!(bad("a.jsonl", "[1]"), expected);
-    let expected = "line 2: no column `text` (it has `id`, `body`); name the text with --text-column or use --on-error skip";
+    let expected = "line 2: no column `text` (it has `id`, `body`); name the text column with --text-column or use --on-error skip";
     assert_eq!(bad("a.jsonl", "{\"text\": \"a\"}\n{\"id\": 1, \"body\": \"x\"}"), expected);
     assert_eq!(bad("a.jsonl", "{\"text\": null}"), "line 1: column `text` is null, not a string; repair the line or use --on-error skip");
     assert!(bad("a.jsonl", "[".repeat(100_000)).starts_with("line 1: not JSON (recursion limit exceeded"));
@@ -75,9 +75,9 @@ fn cut_and_damaged_files() {
     assert!(bad("b.txt.zst", "plain text").starts_with("the zstd data is damaged after line 0 ("));
     let rows: Vec<(Option<&str>, i64)> = text.lines().take(5000).map(|line| (Some(line), 0)).collect();
     let whole = parquet(&rows, Compression::SNAPPY);
-    assert!(bad("a.parquet", &whole[..whole.len() / 2]).starts_with("not a Parquet file, or cut short ("));
+    assert!(bad("a.parquet", &whole[..whole.len() / 2]).starts_with("not a Parquet file, or truncated ("));
     assert!(bad("b.parquet.gz", &gzip(&whole)[..3000]).starts_with("the gzip data is cut short in the middle"));
-    assert!(bad("c.parquet", "").starts_with("not a Parquet file, or cut short ("));
+    assert!(bad("c.parquet", "").starts_with("not a Parquet file, or truncated ("));
 }
 
 /// A damaged file is an error or harmless, never a panic.
@@ -106,12 +106,12 @@ fn columns() {
     let null = "row 2: column `text` is null; repair the row or use --on-error skip";
     assert_eq!(line(&file, &settings, &folder), null);
     settings.text_column = Some("body".into());
-    assert_eq!(line(&file, &settings, &folder), "no column `body` (it has `text`, `year`); name the text with --text-column");
+    assert_eq!(line(&file, &settings, &folder), "no column `body` (it has `text`, `year`); name the text column with --text-column");
     settings.text_column = Some("year".into());
-    assert_eq!(line(&file, &settings, &folder), "column `year` holds INT64, not text; name the text with --text-column");
+    assert_eq!(line(&file, &settings, &folder), "column `year` holds INT64, not text; name the text column with --text-column");
     settings.text_column = None;
     settings.grouping = Grouping::Column("author".into());
-    let expected = "no column `author` (it has `text`, `year`); name one of them in --group column:NAME";
+    let expected = "no column `author` (it has `text`, `year`); name one of them with --group column:NAME";
     assert_eq!(line(&file, &settings, &folder), expected);
     let file = folder.file("a.txt", "text");
     settings.inputs = vec![file.clone()];
@@ -119,7 +119,7 @@ fn columns() {
     assert_eq!(line(&file, &settings, &folder), expected);
     let file = folder.file("a.jsonl", "{\"text\": \"x\", \"author\": [1]}");
     settings.inputs = vec![file.clone()];
-    let expected = "line 1: column `author` is a list, which names no group; repair the line or use --on-error skip";
+    let expected = "line 1: column `author` is a list, which cannot name a group; repair the line or use --on-error skip";
     assert_eq!(line(&file, &settings, &folder), expected);
 }
 
@@ -240,23 +240,23 @@ fn a_corpus_that_changed() {
         })
     };
     assert_eq!(check(&settings), Ok(()));
-    let remedy = "put it back as it was, or start again with --overwrite";
+    let again = "or start again with --overwrite";
     let write = |file: &str, text: &str| {
         std::fs::write(file, text).unwrap();
         let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
         std::fs::File::options().append(true).open(file).unwrap().set_modified(later).unwrap();
     };
     write(&first, "one\nTwo\n");
-    assert_eq!(check(&settings), Err(format!("{first}: its text changed since this run began; {remedy}")));
+    assert_eq!(check(&settings), Err(format!("{first}: its text changed since this run began; put it back as it was, {again}")));
     write(&first, "one\r\ntwo\r\n"); // the same text
     assert_eq!(check(&settings), Ok(()));
     write(&second, "four\n"); // beyond the limit
     assert_eq!(check(&settings), Ok(()));
     let third = folder.file("c.txt", "five\n");
-    assert_eq!(check(&settings), Err(format!("{third}: it was not part of the corpus when this run began; {remedy}")));
+    assert_eq!(check(&settings), Err(format!("{third}: it was not part of the corpus when this run began; leave it out, {again}")));
     std::fs::remove_file(&third).unwrap();
     std::fs::remove_file(&second).unwrap();
-    assert_eq!(check(&settings), Err(format!("{second}: it was part of the corpus when this run began; {remedy}")));
+    assert_eq!(check(&settings), Err(format!("{second}: it was part of the corpus when this run began; put it back, {again}")));
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn settings() {
         assert_eq!(kind, ErrorKind::Usage);
         line
     };
-    let expected = "--window 2 leaves no room beside 2 special tokens, or is absurdly large";
+    let expected = "--window 2 leaves no room for text beside 2 special tokens; give more";
     assert_eq!(usage(&|settings| settings.window = 2), expected);
     let expected = "--stride 7 would lose tokens: a window of 8 holds 6 of text; give 1 to 6";
     assert_eq!(usage(&|settings| settings.stride = Some(7)), expected);
@@ -279,6 +279,18 @@ fn settings() {
     let expected = "--sample 1.5 is not a fraction; give a number above 0 and at most 1";
     assert_eq!(usage(&|settings| settings.filters.sample = 1.5), expected);
     assert_eq!(usage(&|settings| settings.filters.limit = Some(0)), "--limit 0 leaves no document; give at least 1");
+}
+
+#[test]
+fn python_is_told_of_keywords() {
+    let folder = Folder::new();
+    let keywords = |settings: &Settings| spool(&folder, settings).err().unwrap().line().keywords();
+    let file = folder.file("a.jsonl", "{\"body\": 1}");
+    let expected = "line 1: no column `text` (it has `body`); name the text column with text_column or use on_error=\"skip\"";
+    assert_eq!(keywords(&Settings::new([&file], 64)), format!("{file}: {expected}"));
+    let mut settings = Settings::new([&file], 64);
+    settings.filters.sample = 0.0;
+    assert_eq!(keywords(&settings), "sample=0 is not a fraction; give a number above 0 and at most 1");
 }
 
 #[test]

@@ -1,20 +1,18 @@
 //! Corpora in an object store and on a web server, both on loopback.
 
 mod common;
-#[path = "../../layerscope-remote/tests/support/mod.rs"]
-mod server;
 
 use std::time::Duration;
 
 use common::{Folder, contents, gzip, parquet, spool, zstd};
-use layerscope_compute::ErrorKind;
 use layerscope_corpus::{Settings, StoreOptions};
+use layerscope_error::ErrorKind;
+use layerscope_testing::store_server::{Fault, StoreServer};
 use parquet::basic::Compression;
-use server::{Fault, Server};
 
 const TEXTS: [&str; 4] = ["The first of them.", "A second, naïve one", "", "the fourth: \"€\" \\ done"];
 
-fn settings(server: &Server, inputs: &[&str]) -> Settings {
+fn settings(server: &StoreServer, inputs: &[&str]) -> Settings {
     let mut settings = Settings::new(inputs.iter().map(|input| input.to_string()), 64);
     settings.stores = StoreOptions::new(server.environment()).retries(2, Duration::from_millis(1));
     settings
@@ -40,7 +38,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn every_format_from_a_store_and_from_the_web() {
-    let (folder, server) = (Folder::new(), Server::start());
+    let (folder, server) = (Folder::new(), StoreServer::start());
     let here = folder.file("here.txt", TEXTS.join("\n"));
     let expected = spool(&folder, &Settings::new([here], 64)).unwrap();
     for (name, content) in files() {
@@ -64,7 +62,7 @@ fn every_format_from_a_store_and_from_the_web() {
 
 #[test]
 fn a_cut_connection_is_mended_or_told() {
-    let (folder, server) = (Folder::new(), Server::start());
+    let (folder, server) = (Folder::new(), StoreServer::start());
     let lines: String = (0..20_000).map(|number| format!("line {number} {}\n", number * 7919 % 10_007)).collect();
     let here = folder.file("here.txt", &lines);
     let expected = spool(&folder, &Settings::new([here], 64)).unwrap();
@@ -81,23 +79,23 @@ fn a_cut_connection_is_mended_or_told() {
     let error = spool(&folder, &settings(&server, &[&address])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corpus);
     let line = error.to_string();
-    assert!(line.starts_with(&format!("{address}: cannot be read after line ")) && line.contains(": cut after "), "{line}");
+    assert!(line.starts_with(&format!("{address}: cannot be read after line ")) && line.contains(": stopped after "), "{line}");
 }
 
 #[test]
 fn what_is_not_there_or_not_ours() {
-    let (folder, server) = (Folder::new(), Server::start());
+    let (folder, server) = (Folder::new(), StoreServer::start());
     let line = |input: &str| {
         let error = spool(&folder, &settings(&server, &[input])).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corpus);
         error.to_string().strip_prefix(&format!("{input}: ")).unwrap().to_owned()
     };
-    assert_eq!(line("s3://corpora/a.txt"), "not there (404); check the bucket and the name");
-    assert_eq!(line("s3://corpora/*.txt"), "nothing there matches this pattern");
+    assert_eq!(line("s3://corpora/a.txt"), "not found (404); check the bucket and the name");
+    assert_eq!(line("s3://corpora/*.txt"), "no file matches this pattern");
     server.file("corpora/notes.md", "notes");
-    assert_eq!(line("s3://corpora/"), "no .txt, .jsonl or .parquet lies below it");
+    assert_eq!(line("s3://corpora/"), "it contains no .txt, .jsonl or .parquet file");
     assert!(line("s3://corpora/notes.md").starts_with("unknown ending .md; "));
-    assert_eq!(line(&format!("{}/corpora/a.txt", server.address)), "not there (404); check the address");
+    assert_eq!(line(&format!("{}/corpora/a.txt", server.address)), "not found (404); check the address");
     server.always(Some(Fault::Status(403)));
     assert!(line("s3://corpora/notes.md").starts_with("access denied (403); check AWS_ACCESS_KEY_ID"));
 }

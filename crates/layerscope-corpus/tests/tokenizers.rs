@@ -68,13 +68,13 @@ fn ends_come_from_the_files_beside_or_from_the_tokenizer() {
     assert_eq!((tokenizer.raw(tokenizer.prefix()[0]), tokenizer.raw(tokenizer.suffix()[0])), ("<s>".into(), "</s>".into()));
     copy("byte-level");
     let line = load().err().unwrap().to_string();
-    assert!(line.ends_with("names no token for the start or end of a text; use --wrap model or none"), "{line}");
+    assert!(line.ends_with("names no token for the start or end of a text; use --wrap model or --wrap none"), "{line}");
     folder.file("special_tokens_map.json", r#"{"eos_token": {"content": "<|endoftext|>"}}"#);
     let tokenizer = load().unwrap(); // one of the two serves both ends
     assert_eq!(tokenizer.prefix(), tokenizer.suffix());
     folder.file("tokenizer_config.json", r#"{"bos_token": "<s>"}"#);
     let line = load().err().unwrap().to_string();
-    assert!(line.ends_with("bos_token is `<s>`, which is not in tokenizer.json; use --wrap model or none"), "{line}");
+    assert!(line.ends_with("bos_token is `<s>`, which is not in tokenizer.json; use --wrap model or --wrap none"), "{line}");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn no_tokenizer_no_run() {
     let missing = line(Wrap::Model);
     let expected = "no tokenizer.json; write one with AutoTokenizer.from_pretrained(MODEL).save_pretrained(FOLDER) of transformers";
     assert_eq!(missing.to_string(), format!("{}: {expected}", folder.0.display()));
-    assert_eq!(missing.kind(), layerscope_compute::ErrorKind::Model);
+    assert_eq!(missing.kind(), layerscope_error::ErrorKind::Model);
     let file = folder.file("tokenizer.json", "{\"version\": \"1.0\"");
     assert!(line(Wrap::Model).to_string().starts_with(&format!("{file}: cannot be read: ")));
 }

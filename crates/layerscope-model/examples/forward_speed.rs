@@ -25,14 +25,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sequences: Vec<Vec<u32>> = serde_json::from_slice(&std::fs::read(ids)?)?;
     let transformer = Model::open(Path::new(folder))?.load(Cpu::new())?;
     let batches = Batch::cut(&sequences, batch_tokens);
-    forward_all(&transformer, &batches[..threads.min(batches.len())], threads, &Blind)?;
+    forward_all(&transformer, &batches[..threads.min(batches.len())], threads, |_| Blind)?;
 
     // Several passes over the sentences at a time: as in a long corpus, no worker waits for another at the end of each pass.
     let batches: Vec<Batch> = std::iter::repeat_n(batches, 4).flatten().collect();
     let start = Instant::now();
     let mut tokens = 0;
     while start.elapsed().as_secs_f64() < limit {
-        forward_all(&transformer, &batches, threads, &Blind)?;
+        forward_all(&transformer, &batches, threads, |_| Blind)?;
         tokens += batches.iter().map(Batch::tokens).sum::<usize>();
     }
     let seconds = start.elapsed().as_secs_f64();

@@ -5,19 +5,17 @@
 
 use std::error::Error;
 use std::path::Path;
-use std::sync::Mutex;
 
 use layerscope_compute::{Cpu, States};
 use layerscope_model::safetensors::{self, NamedTensor};
 use layerscope_model::{Batch, Model, Observer, Point};
 
-struct Keep(Mutex<Vec<NamedTensor>>);
+struct Keep(Vec<NamedTensor>);
 
 impl Observer<Cpu> for Keep {
     type Error = layerscope_model::Error;
 
-    fn observe(&self, batch: &Batch, at: Point, states: &States<Cpu>) -> layerscope_model::Result<()> {
-        let mut kept = self.0.lock().expect("no observer panics");
+    fn observe(&mut self, batch: &Batch, at: Point, states: &mut States<Cpu>) -> layerscope_model::Result<()> {
         for (sequence, rows) in batch.ranges().enumerate() {
             let name = match at {
                 Point::Embedding => format!("embedding.{sequence}"),
@@ -26,7 +24,7 @@ impl Observer<Cpu> for Keep {
             };
             let shape = vec![rows.len(), states.width];
             let values = states.as_slice()[rows.start * states.width..rows.end * states.width].to_vec();
-            kept.push(NamedTensor { name, shape, values });
+            self.0.push(NamedTensor { name, shape, values });
         }
         Ok(())
     }
@@ -40,9 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sequences: Vec<Vec<u32>> = serde_json::from_slice(&std::fs::read(ids)?)?;
     let transformer = Model::open(Path::new(folder))?.load(Cpu::new())?;
     let batch = Batch::pack(&sequences);
-    let kept = Keep(Mutex::default());
-    transformer.forward(&batch, &mut transformer.workspace(batch.tokens()), &kept)?;
-    let tensors = kept.0.into_inner()?;
-    safetensors::write(&mut std::io::BufWriter::new(std::fs::File::create(out)?), &tensors)?;
+    let mut kept = Keep(Vec::new());
+    transformer.forward(&batch, &mut transformer.workspace(batch.tokens())?, &mut kept)?;
+    safetensors::write(&mut std::io::BufWriter::new(std::fs::File::create(out)?), &kept.0)?;
     Ok(())
 }

@@ -34,7 +34,7 @@ enum Place {
 
 /// What can be asked for.
 const EXAMPLES: &str =
-    "final-norm, norm:identity, norm:gamma=1, norm:beta=0 or norm:gamma*=S, of some norms with @ and layers such as @0,2-4 or @final";
+    "final-norm, norm:identity, norm:gamma=1, norm:beta=0 or norm:gamma*=S; add layers such as @0,2-4 or @final to alter only theirs";
 
 impl FromStr for Ablation {
     type Err = String;
@@ -93,7 +93,7 @@ impl Model {
         let Some(places) = places else {
             let changed: usize = (0..=blocks).map(|layer| self.ablate_layer(layer, *change)).sum();
             return match changed + apply(&mut self.spec.final_norm, *change) {
-                0 => Err(format!("the model has no norm with {}", change.part())),
+                0 => Err(format!("the model has {}", change.lacking())),
                 _ => Ok(()),
             };
         };
@@ -111,7 +111,7 @@ impl Model {
                     for layer in first..=last {
                         if self.ablate_layer(layer, *change) == 0 {
                             let whose = if layer == 0 { "the embedding".to_owned() } else { format!("block {layer}") };
-                            return Err(format!("{whose} has no norm with {}", change.part()));
+                            return Err(format!("{whose} has {}", change.lacking()));
                         }
                     }
                 }
@@ -137,12 +137,20 @@ impl Model {
 }
 
 impl Change {
-    /// What a norm must have for this to mean something.
+    /// The part of a norm that is changed.
     fn part(self) -> &'static str {
         match self {
-            Change::Identity => "anything to leave out",
+            Change::Identity => "norm",
             Change::UnitGamma | Change::ScaledGamma(_) => "gamma",
             Change::NoBeta => "beta",
+        }
+    }
+
+    /// What is wrong with a layer in which this changes nothing.
+    fn lacking(self) -> String {
+        match self {
+            Change::Identity => "no norm".to_owned(),
+            _ => format!("no norm with {}", self.part()),
         }
     }
 }

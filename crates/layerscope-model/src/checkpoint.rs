@@ -1,8 +1,10 @@
-//! A folder of weights: which tensors it holds, and their values as f32, one tensor at a time.
+//! A folder of weights: which tensors it holds, and their numbers, one tensor at a time.
 //!
-//! Opening reads headers only and checks that every tensor lies inside its file, so no header can make us allocate
-//! more than the files are large. Reading uses positioned reads: a file that is cut short under us is an error, where under a
-//! memory map it would kill the process.
+//! Opening reads headers only and checks that every tensor lies inside its file, so no header can make the program allocate
+//! more than the files are large. Reading uses positioned reads: a file that another process truncates is an error, where a
+//! memory map would kill the process.
+
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,16 +12,12 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use half::slice::HalfFloatSliceExt;
-use half::{bf16, f16};
+use layerscope_compute::HostValues;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::safetensors::{self, Entries};
+use crate::safetensors::{self, Entries, HeaderError, TensorEntry};
 use crate::torch_file;
-
-/// Bytes converted at a time on the way from a file to f32.
-const CHUNK: usize = 64 * 1024;
 
 /// The longest index file worth reading.
 const MAX_INDEX_BYTES: u64 = 100_000_000;
@@ -104,7 +102,7 @@ pub(crate) fn checked_elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size))
 }
 
-/// A file of weights, held open so that what is read is what was checked.
+/// A file of weights. It stays open, so the file that is read is the file that was checked.
 #[derive(Debug)]
 pub(crate) struct WeightFile {
     pub path: PathBuf,
@@ -123,7 +121,7 @@ impl WeightFile {
         let opened = WeightFile { path: path.to_owned(), file, bytes };
         let pointer = b"version https://git-lfs";
         if bytes >= pointer.len() as u64 && opened.bytes_at(0, pointer.len())? == pointer {
-            return Err(Error::file(path, "a Git LFS pointer instead of the weights; fetch them with `git lfs pull`"));
+            return Err(Error::file(path, "a Git LFS pointer, not the weights; fetch them with `git lfs pull`"));
         }
         Ok(opened)
     }
@@ -131,10 +129,30 @@ impl WeightFile {
     /// Fills `buffer` from byte `start` on.
     pub fn read_at(&self, buffer: &mut [u8], start: u64) -> Result<()> {
         use std::os::unix::fs::FileExt;
-        self.file.read_exact_at(buffer, start).map_err(|source| match source.kind() {
-            io::ErrorKind::UnexpectedEof => Error::file(&self.path, "ends too early; it became shorter while it was read"),
+        self.file.read_exact_at(buffer, start).map_err(|source| self.unread(source))
+    }
+
+    fn unread(&self, source: io::Error) -> Error {
+        match source.kind() {
+            io::ErrorKind::UnexpectedEof => Error::file(&self.path, "the file became shorter while it was read"),
             _ => Error::io(&self.path, source),
-        })
+        }
+    }
+
+    /// The tensors of a safetensors file.
+    fn safetensors(&self) -> Result<Vec<(String, TensorInfo)>> {
+        use std::os::unix::fs::FileExt;
+        let header = safetensors::header(|buffer, start| self.file.read_exact_at(buffer, start), self.bytes);
+        let header = header.map_err(|error| match error {
+            HeaderError::Io(source) => self.unread(source),
+            HeaderError::Malformed(problem) => Error::file(&self.path, problem),
+        })?;
+        let located = |tensor: TensorEntry| {
+            let info =
+                TensorInfo { shape: tensor.shape, dtype: tensor.dtype, file: self.path.clone(), start: tensor.bytes.start, strides: None };
+            (tensor.name, info)
+        };
+        Ok(header.tensors.into_iter().map(located).collect())
     }
 
     /// `count` bytes from byte `start` on; the caller has checked them against the file's size.
@@ -167,14 +185,14 @@ enum Format {
     Torch,
 }
 
-/// What is looked for, in this order.
+/// The files to look for, in this order.
 const CANDIDATES: &[(&str, Format)] = &[("model.safetensors", Format::Safetensors), ("pytorch_model.bin", Format::Torch)];
 
 impl Checkpoint {
     /// Finds the weights of a folder and reads their headers.
     pub fn open(folder: &Path) -> Result<Checkpoint> {
         for &(name, format) in CANDIDATES {
-            // Whether the name is there, even as a dangling link: that is an error to report, not a file to overlook.
+            // A dangling link counts as present: opening it reports the error.
             let present = |path: &Path| path.symlink_metadata().is_ok();
             let mut checkpoint = Checkpoint { folder: folder.to_owned(), files: BTreeMap::new(), tensors: BTreeMap::new() };
             let single = folder.join(name);
@@ -233,17 +251,20 @@ impl Checkpoint {
 
     /// The values of a tensor, which must be there, have this shape and be finite; f32, f16 and bf16 convert exactly.
     pub fn read(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
+        let (file, info) = self.checked_file(name, shape)?;
+        values::widened(file, name, info)
+    }
+
+    /// The same, but in the numbers of the file.
+    pub fn read_stored(&self, name: &str, shape: &[usize]) -> Result<HostValues> {
+        let (file, info) = self.checked_file(name, shape)?;
+        values::stored(file, name, info)
+    }
+
+    fn checked_file(&self, name: &str, shape: &[usize]) -> Result<(&WeightFile, &TensorInfo)> {
         let info = self.checked_info(name, shape)?;
-        let fault = |problem: String| Error::tensor(&info.file, name, problem);
-        let file = self.files.get(&info.file).ok_or_else(|| fault("its file is not open".into()))?;
-        let values = match &info.strides {
-            None => read_span(file, name, info)?,
-            Some(strides) => gather(&read_span(file, name, info)?, shape, strides),
-        };
-        match first_not_finite(&values) {
-            Some(index) => Err(fault(format!("value {index} is {}; weights must be finite", values[index]))),
-            None => Ok(values),
-        }
+        let file = self.files.get(&info.file).ok_or_else(|| Error::tensor(&info.file, name, "its file is not open"))?;
+        Ok((file, info))
     }
 
     fn checked_info(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo> {
@@ -262,7 +283,7 @@ impl Checkpoint {
     fn add_file(&mut self, path: &Path, format: Format) -> Result<Vec<(String, TensorInfo)>> {
         let file = WeightFile::open(path)?;
         let tensors = match format {
-            Format::Safetensors => safetensors::tensors(&file)?,
+            Format::Safetensors => file.safetensors()?,
             Format::Torch => torch_file::tensors(&file)?,
         };
         let mut names = BTreeSet::new();
@@ -278,20 +299,20 @@ impl Checkpoint {
         Ok(tensors)
     }
 
-    /// Opens the shards an index names. The index says which shard holds a tensor; one that it does not know is taken as well.
+    /// Opens the shards an index names. The index says which shard holds a tensor; tensors that it does not list are read too.
     fn add_shards(&mut self, index: &Path, format: Format) -> Result<()> {
         let promised = read_index(index)?;
         let shards: BTreeMap<&str, &str> = promised.iter().rev().map(|(tensor, shard)| (shard.as_str(), tensor.as_str())).collect();
         for (&shard, &tensor) in &shards {
             let path = self.folder.join(shard);
             if path.symlink_metadata().is_err() {
-                return Err(Error::file(&path, format!("missing; {} says that it holds `{tensor}`", index.display())));
+                return Err(Error::file(&path, format!("missing, but {} places `{tensor}` there", index.display())));
             }
             for (name, info) in self.add_file(&path, format)? {
                 match promised.get(&name) {
                     Some(holder) if holder != shard => {}
                     None if self.tensors.contains_key(&name) => {
-                        return Err(Error::tensor(&path, &name, "in several shards, and the index does not say which one counts"));
+                        return Err(Error::tensor(&path, &name, "in several shards, and the index does not say which to use"));
                     }
                     _ => drop(self.tensors.insert(name, info)),
                 }
@@ -299,7 +320,7 @@ impl Checkpoint {
         }
         match promised.iter().find(|(name, _)| !self.tensors.contains_key(*name)) {
             Some((name, shard)) => {
-                Err(Error::tensor(&self.folder.join(shard), name, format!("missing, though {} says that it is here", index.display())))
+                Err(Error::tensor(&self.folder.join(shard), name, format!("missing, but {} places it here", index.display())))
             }
             None => Ok(()),
         }
@@ -314,81 +335,25 @@ fn read_index(path: &Path) -> Result<BTreeMap<String, String>> {
     }
     let file = WeightFile::open(path)?;
     if file.bytes > MAX_INDEX_BYTES {
-        return Err(Error::file(path, format!("{} bytes are too many for an index", file.bytes)));
+        return Err(Error::file(path, format!("an index of {} bytes is over the limit of {MAX_INDEX_BYTES}", file.bytes)));
     }
     let bytes = file.bytes_at(0, file.bytes as usize)?;
     let index: Index = serde_json::from_slice(&bytes).map_err(|error| Error::file(path, format!("not an index of shards: {error}")))?;
     let mut shards = BTreeMap::new();
-    for (tensor, shard) in index.weight_map.0 {
+    for (tensor, shard) in index.weight_map.entries {
         let outside =
             shard.is_empty() || shard == "." || shard == ".." || shard.contains(['/', '\\', ':']) || shard.chars().any(char::is_control);
         if outside {
             let problem =
-                format!("puts `{}` into `{}`, which is not the name of a file beside it", tensor.escape_debug(), shard.escape_debug());
+                format!("assigns `{}` to `{}`, which is not a file name in the same folder", tensor.escape_debug(), shard.escape_debug());
             return Err(Error::file(path, problem));
         }
         if let Some(first) = shards.insert(tensor.clone(), shard.clone()).filter(|first| *first != shard) {
-            return Err(Error::file(path, format!("puts `{}` into both `{first}` and `{shard}`", tensor.escape_debug())));
+            return Err(Error::file(path, format!("assigns `{}` to both `{first}` and `{shard}`", tensor.escape_debug())));
         }
     }
     if shards.is_empty() {
         return Err(Error::file(path, "`weight_map` names no tensor"));
     }
     Ok(shards)
-}
-
-/// The numbers of the file from the first to the last of a tensor.
-fn read_span(file: &WeightFile, name: &str, info: &TensorInfo) -> Result<Vec<f32>> {
-    let (size, count) = (info.dtype.size(), info.span());
-    let mut values: Vec<f32> = Vec::new();
-    if values.try_reserve_exact(count).is_err() {
-        return Err(Error::tensor(&info.file, name, format!("not enough memory for {count} numbers")));
-    }
-    let mut buffer = vec![0u8; CHUNK.min(count * size)];
-    let mut halves: Vec<f16> = Vec::new();
-    while values.len() < count {
-        let done = values.len();
-        let chunk = &mut buffer[..CHUNK.min((count - done) * size)];
-        file.read_at(chunk, info.start + (done * size) as u64)?;
-        match info.dtype {
-            Dtype::F16 => {
-                halves.clear();
-                halves.extend(chunk.chunks_exact(2).map(|bytes| f16::from_le_bytes([bytes[0], bytes[1]])));
-                values.resize(done + halves.len(), 0.0);
-                halves.convert_to_f32_slice(&mut values[done..]);
-            }
-            Dtype::Bf16 => values.extend(chunk.chunks_exact(2).map(|bytes| bf16::from_le_bytes([bytes[0], bytes[1]]).to_f32())),
-            _ => values.extend(chunk.chunks_exact(4).map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))),
-        }
-    }
-    Ok(values)
-}
-
-/// The elements of a strided view in their logical order.
-fn gather(span: &[f32], shape: &[usize], strides: &[usize]) -> Vec<f32> {
-    let count = if span.is_empty() { 0 } else { shape.iter().product() };
-    let mut position = vec![0; shape.len()];
-    let mut at = 0;
-    let mut values = Vec::with_capacity(count);
-    while values.len() < count {
-        values.push(span[at]);
-        // Step the last dimension, carrying into those before it.
-        for axis in (0..shape.len()).rev() {
-            position[axis] += 1;
-            at += strides[axis];
-            if position[axis] < shape[axis] {
-                break;
-            }
-            at -= position[axis] * strides[axis];
-            position[axis] = 0;
-        }
-    }
-    values
-}
-
-/// The index of the first NaN or infinity; sound stretches are passed over without a branch per value.
-fn first_not_finite(values: &[f32]) -> Option<usize> {
-    let sound = |stretch: &[f32]| stretch.iter().fold(true, |sound, value| sound & value.is_finite());
-    let stretch = values.chunks(4096).position(|stretch| !sound(stretch))?;
-    values[stretch * 4096..].iter().position(|value| !value.is_finite()).map(|index| stretch * 4096 + index)
 }

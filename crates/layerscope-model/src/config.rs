@@ -77,7 +77,7 @@ const HARMLESS: &[&str] = &[
     "use_cache",
 ];
 
-/// More layers than any model has: a larger number is damage, and would only fill the memory.
+/// More layers than any model has. A larger number is damage and would fill the memory.
 const MAX_LAYERS: usize = 10_000;
 
 /// The keys of a `config.json`, read one by one by a family.
@@ -130,7 +130,7 @@ impl ConfigReader {
         self.keys.get(key).is_some_and(Value::is_null)
     }
 
-    /// A nested object that nobody wrote.
+    /// An empty nested object, where the file has none.
     pub fn empty_section(&self) -> ConfigReader {
         Self::from_map(&self.file, Map::new())
     }
@@ -302,7 +302,7 @@ impl ConfigReader {
         self.read.extend(keys.iter().map(|key| (*key).to_owned()));
     }
 
-    /// Records a setting that changes the computation and that Layerscope does not do.
+    /// Records a setting that changes the computation in a way Layerscope does not implement.
     pub fn refuse(&mut self, key: &str, found: &str) {
         self.problems.push(format!("`{key}` = {found} changes the computation in a way Layerscope does not implement"));
     }
@@ -321,7 +321,7 @@ impl ConfigReader {
         }
     }
 
-    /// Takes over what a nested reader found wrong and did not know, under its key.
+    /// Adds the problems and unknown keys of a nested reader, under its key.
     pub fn absorb(&mut self, key: &str, mut nested: ConfigReader) {
         nested.check_common();
         self.missing.extend(nested.missing.iter().map(|name| format!("{key}.{name}")));
@@ -340,7 +340,7 @@ impl ConfigReader {
         self.only("cross_attention_hidden_size", Value::Null);
     }
 
-    /// The keys nobody read: warned about, since they may change the computation.
+    /// Keys that no getter read. They may change the computation, so the user is warned.
     pub fn unknown(&self) -> Vec<String> {
         let known = |key: &String| {
             self.read.contains(key)

@@ -6,16 +6,16 @@ use layerscope_compute::{Backend, Gather};
 
 use crate::batch::Batch;
 use crate::spec::EmbeddingSpec;
-use crate::transformer::Workspace;
 use crate::weights::EmbeddingWeights;
+use crate::workspace::Workspace;
 
 /// Sum of token, position and type vectors; then norm; then projection (or the projection of the tokens first).
 pub(crate) fn embed<B: Backend>(spec: &EmbeddingSpec, weights: &EmbeddingWeights<B>, backend: &B, batch: &Batch, space: &mut Workspace<B>) {
     let rows = batch.tokens();
-    let Workspace { stream, normed, ids, positions, scratch, width, .. } = space;
-    backend.write_indices(ids, batch.ids());
+    let Workspace { stream, residual, normed, ids, positions, width, .. } = space;
+    backend.write_indices(stream, ids, batch.ids());
     if let Some(learned) = spec.positions {
-        backend.write_indices(positions, &position_rows(learned.offset as u32, spec.unnumbered, batch));
+        backend.write_indices(stream, positions, &position_rows(learned.offset as u32, spec.unnumbered, batch));
     }
     let tokens = Gather { table: &weights.tokens, indices: Some(ids) };
     let places = weights.positions.as_ref().map(|table| Gather { table, indices: Some(positions) });
@@ -23,28 +23,28 @@ pub(crate) fn embed<B: Backend>(spec: &EmbeddingSpec, weights: &EmbeddingWeights
 
     match (&weights.projection, spec.projection.is_some_and(|projection| projection.before_positions)) {
         (Some(projection), true) => {
-            backend.gather_add(&[tokens], rows, spec.scale, normed);
-            backend.apply_linear(scratch, normed, rows, projection, None, stream);
+            backend.gather_add(stream, &[tokens], rows, spec.scale, normed);
+            backend.apply_linear(stream, normed, rows, projection, None, residual);
             let others: Vec<_> = places.into_iter().chain(types).collect();
             if !others.is_empty() {
-                backend.gather_add(&others, rows, 1.0, normed);
-                backend.add(stream, normed, rows * *width);
+                backend.gather_add(stream, &others, rows, 1.0, normed);
+                backend.add(stream, residual, normed, rows * *width);
             }
         }
         _ => {
             let all: Vec<_> = [tokens].into_iter().chain(types).chain(places).collect();
-            backend.gather_add(&all, rows, spec.scale, stream);
+            backend.gather_add(stream, &all, rows, spec.scale, residual);
         }
     }
     if let Some(norm) = &weights.norm {
-        backend.apply_norm(stream, rows, norm, normed);
-        swap(stream, normed);
+        backend.apply_norm(stream, residual, rows, norm, normed);
+        swap(residual, normed);
     }
     if let (Some(projection), Some(place)) = (&weights.projection, spec.projection)
         && !place.before_positions
     {
-        backend.apply_linear(scratch, stream, rows, projection, None, normed);
-        swap(stream, normed);
+        backend.apply_linear(stream, residual, rows, projection, None, normed);
+        swap(residual, normed);
     }
 }
 

@@ -14,6 +14,7 @@ mod settings;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use layerscope_error::{Line, line, setting};
 pub use settings::HubSettings;
 
 use crate::error::{Error, Result};
@@ -96,7 +97,10 @@ impl Hub {
         if folder.is_dir() {
             return match revision {
                 None => Ok(folder.to_owned()),
-                Some(_) => Err(Error::file(folder, "a local folder has no revisions; leave out --revision or give a hub id")),
+                Some(_) => {
+                    let remedy = line!["leave out ", setting("revision"), " or give a hub id"];
+                    Err(Error::file(folder, line!["a local folder has no revisions; ", remedy]))
+                }
             };
         }
         if folder.is_file() {
@@ -111,7 +115,7 @@ impl Hub {
     /// The folder with a hub model's config.json, weights and tokenizer, downloading what the cache lacks.
     ///
     /// The revision is a branch, tag or commit, `main` where there is none. Where the hub cannot be reached, a complete
-    /// cached copy serves.
+    /// cached copy is used.
     pub fn fetch(&self, model: &str, revision: Option<&str>) -> Result<PathBuf> {
         let revision = revision.unwrap_or("main");
         names::id(model).and_then(|()| names::revision(revision)).map_err(|problem| Error::hub(model, problem))?;
@@ -135,7 +139,7 @@ impl Hub {
         }
     }
 
-    /// The branches and tags of a model; those that the cache knows where the hub cannot be reached.
+    /// The branches and tags of a model, from the cache if the hub cannot be reached.
     pub fn revisions(&self, model: &str) -> Result<Vec<String>> {
         names::id(model).map_err(|problem| Error::hub(model, problem))?;
         let cached = Repository::new(&self.settings.cache, model).revisions();
@@ -162,7 +166,7 @@ impl Hub {
         Repository::new(&self.settings.cache, model).evict(revision)
     }
 
-    /// The snapshot of a revision if the cache has all of it, or what is missing.
+    /// The snapshot of a revision if the cache has all of it, else what it lacks.
     fn cached(&self, repository: &Repository, revision: &str) -> Result<std::result::Result<PathBuf, String>> {
         let Some(commit) = repository.commit(revision)? else { return Ok(Err(format!("no revision `{revision}`"))) };
         let snapshot = repository.snapshot(&commit);
@@ -180,13 +184,13 @@ impl Hub {
         if !has(select::CONFIG) {
             return Err(Error::incomplete(
                 model,
-                format!("revision `{revision}` has no {}; it is not a Transformer's repository", select::CONFIG),
+                format!("revision `{revision}` has no {}; it is not the repository of a Transformer", select::CONFIG),
             ));
         }
         let Some(weights) = select::weights(has) else {
             return Err(Error::incomplete(
                 model,
-                format!("revision `{revision}` has no weights that can be read, which are {}", select::accepted()),
+                format!("revision `{revision}` has no weights in a known format; Layerscope reads {}", select::accepted()),
             ));
         };
         let snapshot = repository.create_snapshot(&listing.commit)?;
@@ -201,7 +205,7 @@ impl Hub {
                     if !has(&shard) {
                         return Err(Error::incomplete(
                             model,
-                            format!("{index} names `{shard}`, which revision `{revision}` does not have"),
+                            format!("{index} names `{shard}`, but revision `{revision}` does not contain it"),
                         ));
                     }
                     fetch(&shard)?;
@@ -227,41 +231,41 @@ impl Hub {
 
     /// Why a revision could not be listed.
     fn unlisted(&self, model: &str, revision: &str, failure: Failure) -> Error {
+        let Failure::Refused { status: 404, code } = failure else { return self.unserved(model, "its list of files", failure) };
         let endpoint = &self.settings.endpoint;
-        let problem = match failure {
-            Failure::Refused { status: 404, code } => match code.as_deref() {
-                Some("RevisionNotFound") => format!("no revision `{revision}` at {endpoint}; check --revision"),
-                Some("RepoNotFound") => format!("no such model at {endpoint}; {NAME_OR_TOKEN}"),
-                _ if revision == "main" => format!("no such model at {endpoint} (404); {NAME_OR_TOKEN}"),
-                _ => format!("no such model or no revision `{revision}` at {endpoint} (404); {NAME_OR_TOKEN}"),
-            },
-            other => return self.unserved(model, "its list of files", other),
+        let (problem, remedy) = match code.as_deref() {
+            Some("RevisionNotFound") => (format!("no revision `{revision}` at {endpoint}"), line!["check ", setting("revision")]),
+            Some("RepoNotFound") => (format!("no such model at {endpoint}"), line![NAME_OR_TOKEN]),
+            _ if revision == "main" => (format!("no such model at {endpoint} (404)"), line![NAME_OR_TOKEN]),
+            _ => (format!("no such model or no revision `{revision}` at {endpoint} (404)"), line![NAME_OR_TOKEN]),
         };
-        Error::hub(model, problem)
+        Error::hub(model, line![problem, "; ", remedy])
     }
 
-    /// Why something of a model could not be had.
+    /// Why something of a model could not be fetched.
     fn unserved(&self, model: &str, what: &str, failure: Failure) -> Error {
         let endpoint = &self.settings.endpoint;
-        let problem = match failure {
-            Failure::Passing(problem) => format!("{what}: {problem}; check the network and try again"),
-            Failure::Unusable(problem) => format!("{what}: {problem}; check HF_ENDPOINT ({endpoint})"),
-            Failure::Refused { status: 404, .. } => format!("{what}: not at {endpoint} (404); check the name and --revision"),
-            Failure::Refused { status, code } if code.as_deref() == Some("GatedRepo") => {
-                format!("{what}: gated ({status}); accept its licence at {endpoint}/{model} and set HF_TOKEN to a token of that account")
-            }
+        let (problem, remedy): (String, Line) = match failure {
+            Failure::Passing(problem) => (problem, "check the network and try again".into()),
+            Failure::Unusable(problem) => (problem, format!("check HF_ENDPOINT ({endpoint})").into()),
+            Failure::Refused { status: 404, .. } => (format!("not at {endpoint} (404)"), line!["check the name and ", setting("revision")]),
+            Failure::Refused { status, code } if code.as_deref() == Some("GatedRepo") => (
+                format!("gated ({status})"),
+                format!("accept its licence at {endpoint}/{model} and set HF_TOKEN to a token of that account").into(),
+            ),
             Failure::Refused { status: 401, .. } if self.settings.token.is_none() => {
-                format!("{what}: not without a token (401); {NAME_OR_TOKEN}")
+                ("a token is required (401)".to_owned(), NAME_OR_TOKEN.into())
             }
             Failure::Refused { status: 401, .. } => {
-                format!("{what}: {endpoint} does not accept the token (401); check the name, and HF_TOKEN or `hf auth login`")
+                (format!("{endpoint} does not accept the token (401)"), "check the name, and HF_TOKEN or `hf auth login`".into())
             }
-            Failure::Refused { status: 403, .. } => {
-                format!("{what}: forbidden (403); accept the licence at {endpoint}/{model} and set HF_TOKEN to a token that may read it")
-            }
-            Failure::Refused { status, .. } => format!("{what}: {endpoint} answers {status}; check HF_ENDPOINT"),
+            Failure::Refused { status: 403, .. } => (
+                "forbidden (403)".to_owned(),
+                format!("accept the licence at {endpoint}/{model} and set HF_TOKEN to a token that may read it").into(),
+            ),
+            Failure::Refused { status, .. } => (format!("{endpoint} answers {status}"), "check HF_ENDPOINT".into()),
         };
-        Error::hub(model, problem)
+        Error::hub(model, line![format!("{what}: {problem}; "), remedy])
     }
 }
 

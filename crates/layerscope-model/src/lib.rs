@@ -10,7 +10,7 @@
 //! impl Observer<Cpu> for Count {
 //!     type Error = layerscope_model::Error;
 //!
-//!     fn observe(&self, batch: &Batch, at: Point, states: &States<Cpu>) -> Result<(), Self::Error> {
+//!     fn observe(&mut self, batch: &Batch, at: Point, states: &mut States<Cpu>) -> Result<(), Self::Error> {
 //!         assert_eq!((states.rows, states.as_slice().len()), (batch.tokens(), 7 * states.width), "{at}");
 //!         Ok(())
 //!     }
@@ -19,7 +19,7 @@
 //! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/bert/base");
 //! let model = Model::open(folder.as_ref())?.load(Cpu::new())?;
 //! let batch = Batch::pack([vec![2, 7, 9, 3], vec![2, 5, 3]]);
-//! model.forward(&batch, &mut model.workspace(batch.tokens()), &Count)?;
+//! model.forward(&batch, &mut model.workspace(batch.tokens())?, &mut Count)?;
 //! # Ok::<(), layerscope_model::Error>(())
 //! ```
 
@@ -48,6 +48,7 @@ mod torch_file;
 mod transformer;
 mod weights;
 mod workers;
+mod workspace;
 
 pub use ablation::Ablation;
 pub use batch::Batch;
@@ -57,10 +58,6 @@ pub use model::Model;
 pub use norms::NormParameters;
 pub use point::{Blind, Observer, Point};
 pub use requirements::{Part, Place, TensorPlan};
-pub use transformer::{Transformer, Workspace, workspace_bytes};
+pub use transformer::Transformer;
 pub use workers::forward_all;
-
-/// The README's example.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-pub struct ReadmeExample;
+pub use workspace::{Workspace, activation_memory, stream_memory, weight_memory, workspace_memory};

@@ -1,4 +1,4 @@
-//! A folder with a checkpoint, understood: its family, what it computes, and which tensors that takes.
+//! A checkpoint folder: its family, what it computes, and which tensors that takes.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::transformer::Transformer;
 /// A checkpoint whose configuration was read and whose tensors were all accounted for; no weights in memory yet.
 #[derive(Debug)]
 pub struct Model {
-    /// Where it lies.
+    /// Its folder.
     pub folder: PathBuf,
     /// Which family it belongs to.
     pub family: &'static Family,
@@ -29,7 +29,7 @@ pub struct Model {
     pub ties_embeddings: bool,
     /// How its norms were altered, if they were.
     pub altered: Option<String>,
-    /// Keys of `config.json` that nobody knows.
+    /// Keys of `config.json` that Layerscope does not know.
     pub unknown_keys: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Model {
     pub fn open(folder: &Path) -> Result<Model> {
         let file = folder.join("config.json");
         if folder.is_dir() && !file.exists() {
-            return Err(Error::file(folder, "no config.json here: a checkpoint is a folder with config.json and weights"));
+            return Err(Error::file(folder, "no config.json here; a checkpoint is a folder with config.json and weights"));
         }
         let mut config = ConfigReader::open(&file)?;
         let family = Family::of(&mut config)?;

@@ -55,9 +55,9 @@ pub struct Names {
     /// The module of each slot; `{}` is the block's number. A slot with several rows is filled by the first one that
     /// the checkpoint holds.
     pub modules: &'static [(Slot, &'static str)],
-    /// Tensors knowingly left unread (heads, buffers), with `*` for anything.
+    /// Tensors deliberately not read (heads, buffers), with `*` for anything.
     pub ignored: &'static [&'static str],
-    /// How weights of linear layers lie.
+    /// How the weights of linear layers are stored.
     pub linear_layout: LinearLayout,
 }
 
@@ -70,7 +70,7 @@ impl Names {
             .map(move |(_, template)| template.replace("{}", &block.to_string()))
     }
 
-    /// Whether a tensor, named without its prefix, is knowingly ignored.
+    /// Whether a tensor, named without its prefix, is deliberately ignored.
     pub fn ignores(&self, name: &str) -> bool {
         self.ignored.iter().any(|pattern| matches(pattern, name))
     }

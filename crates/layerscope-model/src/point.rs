@@ -56,13 +56,16 @@ impl fmt::Display for Point {
     }
 }
 
-/// Somebody who looks at hidden states while they pass. The buffer is reused right afterwards.
-pub trait Observer<B: Backend>: Sync {
+/// Looks at hidden states while they pass. The buffer is reused right afterwards.
+pub trait Observer<B: Backend> {
     /// What can go wrong while looking.
     type Error: From<Error>;
 
     /// Looks at all rows of one batch at one point; points come in order.
-    fn observe(&self, batch: &Batch, at: Point, states: &States<B>) -> Result<(), Self::Error>;
+    ///
+    /// The numbers are those of the device, which may still be computing them: [`States::to_vec`] waits. If an operation
+    /// failed, `to_vec` or else the forward pass itself returns the failure.
+    fn observe(&mut self, batch: &Batch, at: Point, states: &mut States<B>) -> Result<(), Self::Error>;
 }
 
 /// An observer that keeps nothing: the bare forward pass.
@@ -71,7 +74,7 @@ pub struct Blind;
 impl<B: Backend> Observer<B> for Blind {
     type Error = Error;
 
-    fn observe(&self, _: &Batch, _: Point, _: &States<B>) -> Result<(), Error> {
+    fn observe(&mut self, _: &Batch, _: Point, _: &mut States<B>) -> Result<(), Error> {
         Ok(())
     }
 }

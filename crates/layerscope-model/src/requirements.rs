@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use layerscope_compute::HostTensor;
+
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
 use crate::names::{LinearLayout, Names, Slot};
@@ -127,7 +129,7 @@ impl Requirements {
     }
 }
 
-/// The tensors of one checkpoint, each given its place in the model or knowingly ignored.
+/// The tensors of one checkpoint, each with its place in the model or deliberately ignored.
 #[derive(Debug)]
 pub struct TensorPlan {
     tensors: BTreeMap<Place, PlannedTensor>,
@@ -142,7 +144,7 @@ struct PlannedTensor {
 }
 
 impl TensorPlan {
-    /// Finds every tensor the model needs, and refuses a checkpoint that lacks one or holds one nobody knows.
+    /// Finds every tensor the model needs, and refuses a checkpoint that lacks one or holds an unknown one.
     pub fn new(spec: &ModelSpec, names: &Names, checkpoint: &Checkpoint) -> Result<TensorPlan> {
         let prefix = prefix_of(names, checkpoint)?;
         let needs = Requirements::of(spec);
@@ -172,7 +174,7 @@ impl TensorPlan {
         self.tensors.values().map(|tensor| tensor.name.as_str())
     }
 
-    /// Names of the tensors that are knowingly not read.
+    /// Names of the tensors that are deliberately not read.
     pub fn ignored(&self) -> &[String] {
         &self.ignored
     }
@@ -187,11 +189,23 @@ impl TensorPlan {
         self.tensors.contains_key(&place)
     }
 
-    /// Reads one parameter, linear weights as `[outputs, inputs]`.
+    /// Reads one parameter as f32, linear weights as `[outputs, inputs]`.
     pub fn load(&self, checkpoint: &Checkpoint, place: Place) -> Result<Vec<f32>> {
         let tensor = &self.tensors[&place]; // invariant: callers ask for places of the same specification
-        let values = checkpoint.read(&tensor.name, &tensor.stored_shape)?;
-        Ok(if tensor.transposed { transpose(&values, tensor.stored_shape[0], tensor.stored_shape[1]) } else { values })
+        match tensor.transposed {
+            false => checkpoint.read(&tensor.name, &tensor.stored_shape),
+            true => Ok(self.load_stored(checkpoint, place)?.values.into_f32()),
+        }
+    }
+
+    /// Reads one matrix in the numbers of the file, linear weights as `[outputs, inputs]`.
+    pub fn load_stored(&self, checkpoint: &Checkpoint, place: Place) -> Result<HostTensor> {
+        let tensor = &self.tensors[&place]; // invariant: as above
+        let rows = tensor.stored_shape.first().copied().unwrap_or(1);
+        let columns = tensor.stored_shape.iter().skip(1).product();
+        let values = checkpoint.read_stored(&tensor.name, &tensor.stored_shape)?;
+        let stored = HostTensor { values, rows, columns };
+        Ok(if tensor.transposed { stored.transposed() } else { stored })
     }
 
     fn check_shapes(&self, checkpoint: &Checkpoint) -> Result<()> {
@@ -208,7 +222,7 @@ fn prefix_of(names: &Names, checkpoint: &Checkpoint) -> Result<&'static str> {
     let found = names.prefixes.iter().find(|prefix| candidates(names, prefix, place).any(|name| checkpoint.info(&name).is_some()));
     found.copied().ok_or_else(|| {
         let name = candidates(names, "", place).next().unwrap_or_default();
-        Error::tensor(checkpoint.folder(), &name, format!("missing, also with the prefixes {:?}", names.prefixes))
+        Error::tensor(checkpoint.folder(), &name, format!("missing, even with the prefixes {:?}", names.prefixes))
     })
 }
 
@@ -230,14 +244,4 @@ fn ignored(names: &Names, prefix: &str, used: &BTreeMap<Place, PlannedTensor>, c
         ignored.push(name.to_owned());
     }
     Ok(ignored)
-}
-
-fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    let mut transposed = vec![0.0; values.len()];
-    for (r, row) in values.chunks_exact(columns).enumerate() {
-        for (c, value) in row.iter().enumerate() {
-            transposed[c * rows + r] = *value;
-        }
-    }
-    transposed
 }

@@ -207,6 +207,11 @@ pub struct AttentionSpec {
 }
 
 impl AttentionSpec {
+    /// Columns of a row of queries, keys and values together.
+    pub(crate) fn qkv_width(&self) -> usize {
+        (self.heads + 2 * self.kv_heads) * self.head_dim
+    }
+
     /// Plain multi-head attention: both ways, separate projections with biases, scores divided by `sqrt(head_dim)`.
     pub fn multi_head(heads: usize, head_dim: usize) -> Self {
         AttentionSpec {

@@ -31,7 +31,7 @@ pub(crate) fn tensors(file: &WeightFile) -> Result<Vec<(String, TensorInfo)>> {
     if let Some(order) = archive.get(&format!("{root}/byteorder"))
         && content(file, order, 16)? != b"little"
     {
-        return Err(fault("its numbers are big-endian; use safetensors".into()));
+        return Err(fault("its numbers are stored big-endian; use safetensors".into()));
     }
     let pickle = content(file, pickle, MAX_PICKLE_BYTES)?;
     let mut tensors = Vec::new();
@@ -43,7 +43,7 @@ pub(crate) fn tensors(file: &WeightFile) -> Result<Vec<(String, TensorInfo)>> {
     Ok(tensors)
 }
 
-/// Tells zip archives from what PyTorch wrote before them.
+/// Refuses files that are not zip archives, such as those of old PyTorch versions.
 fn check_magic(file: &WeightFile) -> Result<()> {
     let start = file.bytes_at(0, file.bytes.min(4) as usize)?;
     match start.as_slice() {
@@ -58,7 +58,7 @@ fn entries(file: &WeightFile) -> Fault<BTreeMap<String, Entry>> {
     let unreadable = |error| format!("not a readable zip archive, it may be truncated: {error}");
     let mut archive = ZipArchive::new(BufReader::new(&file.file)).map_err(unreadable)?;
     if archive.has_duplicate_names() {
-        return Err("its zip archive has two entries of one name".to_owned());
+        return Err("its zip archive has two entries with the same name".to_owned());
     }
     let of_a_program = |name: &str| name.split_once('/').is_some_and(|(_, inner)| inner == "constants.pkl" || inner.starts_with("code/"));
     if archive.file_names().flatten().any(|name| of_a_program(&name)) {
@@ -75,7 +75,7 @@ fn entries(file: &WeightFile) -> Fault<BTreeMap<String, Entry>> {
         let start = entry.data_start().ok_or_else(|| format!("its entry `{quoted}` has no data"))?;
         let bytes = entry.size();
         if start.checked_add(bytes).is_none_or(|end| end > file.bytes) {
-            return Err(format!("its entry `{quoted}` ends behind the end of the file; it may be truncated"));
+            return Err(format!("its entry `{quoted}` ends past the end of the file; it may be truncated"));
         }
         entries.insert(name, Entry { start, bytes });
     }
@@ -85,7 +85,7 @@ fn entries(file: &WeightFile) -> Fault<BTreeMap<String, Entry>> {
 /// The bytes of a small entry.
 fn content(file: &WeightFile, entry: &Entry, limit: u64) -> Result<Vec<u8>> {
     if entry.bytes > limit {
-        return Err(Error::file(&file.path, format!("an entry of {} bytes where at most {limit} belong; use safetensors", entry.bytes)));
+        return Err(Error::file(&file.path, format!("an entry of {} bytes is over the limit of {limit}; use safetensors", entry.bytes)));
     }
     file.bytes_at(entry.start, entry.bytes as usize)
 }
@@ -104,7 +104,7 @@ fn place(file: &WeightFile, tensor: PickledTensor<'_>, storage: Option<&Entry>) 
     let start = offset.checked_mul(dtype.size()).map(|bytes| bytes as u64);
     let end = span.and_then(|span| span.checked_add(offset)?.checked_mul(dtype.size())).map(|bytes| bytes as u64);
     let (Some(span), Some(start), true) = (span, start, end.is_some_and(|end| end <= storage.bytes)) else {
-        return Err(format!("shape {shape:?} in {dtype} from element {offset} on ends behind its storage of {} bytes", storage.bytes));
+        return Err(format!("shape {shape:?} in {dtype} from element {offset} on ends past its storage of {} bytes", storage.bytes));
     };
     if elements > span {
         return Err(format!(

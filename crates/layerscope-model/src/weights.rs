@@ -1,8 +1,9 @@
 //! A checkpoint's tensors in the layout the forward pass wants: fused projections split, transposes undone, once.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use layerscope_compute::{AttentionShape, Backend};
+use layerscope_compute::{AttentionShape, Backend, HostTensor};
 
 use crate::checkpoint::Checkpoint;
 use crate::error::Result;
@@ -48,12 +49,12 @@ impl<B: Backend> Loader<'_, B> {
     pub fn embedding(&self, spec: &ModelSpec) -> Result<EmbeddingWeights<B>> {
         let width = spec.embedding.norm_width(spec.width);
         Ok(EmbeddingWeights {
-            tokens: self.backend.table(self.weight(Slot::TokenEmbedding, 0)?, spec.embedding.width),
-            positions: self.table(Slot::PositionEmbedding, width)?,
-            types: self.table(Slot::TypeEmbedding, width)?,
+            tokens: self.backend.table(self.weight(Slot::TokenEmbedding, 0)?)?,
+            positions: self.table(Slot::PositionEmbedding)?,
+            types: self.table(Slot::TypeEmbedding)?,
             norm: self.norm(Slot::EmbeddingNorm, 0, spec.embedding.norm, width)?,
             projection: match spec.embedding.projection {
-                Some(_) => Some(self.linear(Slot::EmbeddingProjection, 0, spec.width, spec.embedding.width)?),
+                Some(_) => Some(self.linear(Slot::EmbeddingProjection, 0)?),
                 None => None,
             },
         })
@@ -91,26 +92,23 @@ impl<B: Backend> Loader<'_, B> {
             feed_forward_in: norm(Slot::FeedForwardInNorm, norms.feed_forward_in)?,
             feed_forward_out: norm(Slot::FeedForwardOutNorm, norms.feed_forward_out)?,
             after_feed_forward: norm(Slot::AfterFeedForwardNorm, norms.after_feed_forward)?,
-            qkv: self.qkv(attention, at, width)?,
+            qkv: self.qkv(attention, at)?,
             query_norm: qk_norm(Slot::QueryNorm, attention.heads)?,
             key_norm: qk_norm(Slot::KeyNorm, attention.kv_heads)?,
-            attention_output: self.linear(Slot::AttentionOutput, at, width, attention.heads * attention.head_dim)?,
+            attention_output: self.linear(Slot::AttentionOutput, at)?,
             up: match spec.feed_forward.gate {
-                Gate::None => self.linear(Slot::Up, at, spec.feed_forward.width, width)?,
-                Gate::Separate => self.stacked(&[Slot::Gate, Slot::Up], at, 2 * spec.feed_forward.width, width)?,
-                Gate::Fused => self.linear(Slot::GateUp, at, 2 * spec.feed_forward.width, width)?,
+                Gate::None => self.linear(Slot::Up, at)?,
+                Gate::Separate => self.stacked(Slot::Gate, &[Slot::Up], at)?,
+                Gate::Fused => self.linear(Slot::GateUp, at)?,
             },
-            down: self.linear(Slot::Down, at, width, spec.feed_forward.width)?,
+            down: self.linear(Slot::Down, at)?,
         })
     }
 
-    /// The attention of one block as the backend sees it.
-    pub fn attention_shape(&self, spec: &AttentionSpec) -> Result<AttentionShape> {
-        let table = match self.plan.has((Slot::RelativeBias, 0, Part::Weight)) {
-            true => Some(self.weight(Slot::RelativeBias, 0)?),
-            false => None,
-        };
-        Ok(AttentionShape {
+    /// The attention of one block, its position bias included.
+    pub fn attention(&self, spec: &AttentionSpec) -> Result<B::Attention> {
+        let table = self.optional(Slot::RelativeBias, 0, Part::Weight)?;
+        Ok(self.backend.attention(AttentionShape {
             heads: spec.heads,
             kv_heads: spec.kv_heads,
             head_dim: spec.head_dim,
@@ -118,50 +116,56 @@ impl<B: Backend> Loader<'_, B> {
             causal: spec.causal,
             window: spec.window,
             bias: spec.bias.as_ref().map(|bias| position::position_bias(bias, spec.heads, spec.scale, table.as_deref())),
-        })
+        })?)
     }
 
     /// Queries, keys and values as one layer: all query heads, all key heads, all value heads.
-    fn qkv(&self, spec: &AttentionSpec, at: usize, width: usize) -> Result<B::Linear> {
-        let outputs = (spec.heads + 2 * spec.kv_heads) * spec.head_dim;
+    fn qkv(&self, spec: &AttentionSpec, at: usize) -> Result<B::Linear> {
         match spec.qkv {
-            QkvStorage::Separate => self.stacked(&[Slot::Query, Slot::Key, Slot::Value], at, outputs, width),
-            QkvStorage::FusedBlocks => self.linear(Slot::QueryKeyValue, at, outputs, width),
+            QkvStorage::Separate => self.stacked(Slot::Query, &[Slot::Key, Slot::Value], at),
+            QkvStorage::FusedBlocks => self.linear(Slot::QueryKeyValue, at),
             QkvStorage::FusedGroups => {
-                let weight = ungroup(&self.weight(Slot::QueryKeyValue, at)?, spec, width);
-                let bias = self.bias(Slot::QueryKeyValue, at)?.map(|bias| ungroup(&bias, spec, 1));
-                Ok(self.backend.linear(weight, outputs, width, bias))
+                let rows = ungrouped_rows(spec);
+                let weight = self.weight(Slot::QueryKeyValue, at)?.select_rows(&rows);
+                let ungroup = |bias: Vec<f32>| rows.iter().flat_map(|range| &bias[range.clone()]).copied().collect();
+                let bias = self.bias(Slot::QueryKeyValue, at)?.map(ungroup);
+                Ok(self.backend.linear(weight, bias)?)
             }
         }
     }
 
     /// Layers that read the same input, one above the other.
-    fn stacked(&self, slots: &[Slot], at: usize, outputs: usize, inputs: usize) -> Result<B::Linear> {
-        let mut weight = Vec::with_capacity(outputs * inputs);
-        let mut bias = Vec::new();
-        for &slot in slots {
-            weight.extend(self.weight(slot, at)?);
-            bias.extend(self.bias(slot, at)?.unwrap_or_default());
+    fn stacked(&self, first: Slot, below: &[Slot], at: usize) -> Result<B::Linear> {
+        let mut weight = self.weight(first, at)?;
+        let mut bias = self.bias(first, at)?;
+        for &slot in below {
+            weight.append(self.weight(slot, at)?);
+            if let (Some(bias), Some(more)) = (&mut bias, self.bias(slot, at)?) {
+                bias.extend(more);
+            }
         }
-        Ok(self.backend.linear(weight, outputs, inputs, (!bias.is_empty()).then_some(bias)))
+        Ok(self.backend.linear(weight, bias)?)
     }
 
-    fn linear(&self, slot: Slot, at: usize, outputs: usize, inputs: usize) -> Result<B::Linear> {
-        Ok(self.backend.linear(self.weight(slot, at)?, outputs, inputs, self.bias(slot, at)?))
+    fn linear(&self, slot: Slot, at: usize) -> Result<B::Linear> {
+        Ok(self.backend.linear(self.weight(slot, at)?, self.bias(slot, at)?)?)
     }
 
     fn norm(&self, slot: Slot, at: usize, spec: Option<NormSpec>, width: usize) -> Result<Option<B::Norm>> {
         let Some(spec) = spec else { return Ok(None) };
         let (gamma, beta) = spec.parameters(width, |part| self.optional(slot, at, part))?;
-        Ok(Some(self.backend.norm(spec.kind, spec.epsilon, width, gamma, beta)))
+        Ok(Some(self.backend.norm(spec.kind, spec.epsilon, width, gamma, beta)?))
     }
 
-    fn table(&self, slot: Slot, width: usize) -> Result<Option<B::Table>> {
-        Ok(self.optional(slot, 0, Part::Weight)?.map(|values| self.backend.table(values, width)))
+    fn table(&self, slot: Slot) -> Result<Option<B::Table>> {
+        match self.plan.has((slot, 0, Part::Weight)) {
+            true => Ok(Some(self.backend.table(self.weight(slot, 0)?)?)),
+            false => Ok(None),
+        }
     }
 
-    fn weight(&self, slot: Slot, at: usize) -> Result<Vec<f32>> {
-        self.plan.load(self.checkpoint, (slot, at, Part::Weight))
+    fn weight(&self, slot: Slot, at: usize) -> Result<HostTensor> {
+        self.plan.load_stored(self.checkpoint, (slot, at, Part::Weight))
     }
 
     fn bias(&self, slot: Slot, at: usize) -> Result<Option<Vec<f32>>> {
@@ -174,14 +178,13 @@ impl<B: Backend> Loader<'_, B> {
     }
 }
 
-/// Rows stored as, for each key head, (its query heads, its key, its value), put in the order queries, keys, values.
-fn ungroup(stored: &[f32], spec: &AttentionSpec, width: usize) -> Vec<f32> {
-    let head = spec.head_dim * width;
+/// Rows are stored as, for each key head, its query heads, its key, its value: the ranges that give queries, keys, values.
+fn ungrouped_rows(spec: &AttentionSpec) -> Vec<Range<usize>> {
     let per_group = spec.heads / spec.kv_heads;
-    let group = |g: usize, from: usize, heads: usize| &stored[(g * (per_group + 2) + from) * head..][..heads * head];
-    let mut ordered = Vec::with_capacity(stored.len());
-    for (from, heads) in [(0, per_group), (per_group, 1), (per_group + 1, 1)] {
-        (0..spec.kv_heads).for_each(|g| ordered.extend_from_slice(group(g, from, heads)));
-    }
-    ordered
+    let heads = |group: usize, from: usize, count: usize| {
+        let first = (group * (per_group + 2) + from) * spec.head_dim;
+        first..first + count * spec.head_dim
+    };
+    let parts = [(0, per_group), (per_group, 1), (per_group + 1, 1)];
+    parts.iter().flat_map(|&(from, count)| (0..spec.kv_heads).map(move |group| heads(group, from, count))).collect()
 }

@@ -11,7 +11,7 @@ fn transformer() -> Transformer<Cpu> {
 }
 
 fn refusal(sequences: &[Vec<u32>]) -> String {
-    forward_all(&transformer(), &[Batch::pack(sequences)], 1, &Blind).expect_err("refused").to_string()
+    forward_all(&transformer(), &[Batch::pack(sequences)], 1, |_| Blind).map(drop).expect_err("refused").to_string()
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn sequences_longer_than_the_positions_are_refused() {
 fn the_first_error_stops_all_workers() {
     let mut batches = vec![Batch::pack([[1u32, 2, 3]]); 50];
     batches[20] = Batch::pack([[1u32, 99, 3]]);
-    assert!(forward_all(&transformer(), &batches, 3, &Blind).expect_err("refused").to_string().contains("id 99"));
+    assert!(forward_all(&transformer(), &batches, 3, |_| Blind).map(drop).expect_err("refused").to_string().contains("id 99"));
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn empty_batches_and_sequences_do_no_harm() {
     let empty: [&[u32]; 0] = [];
     let with_empty_sequence: [&[u32]; 3] = [&[1, 2], &[], &[3]];
     let batches = [Batch::pack(empty), Batch::pack(with_empty_sequence)];
-    forward_all(&transformer(), &batches, 2, &Blind).expect("nothing to refuse");
+    forward_all(&transformer(), &batches, 2, |_| Blind).expect("nothing to refuse");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn all_instruction_sets_give_the_same_bits() {
         let sequences = Golden::open(&variant).sequences;
         let model = Model::open(&variant).expect("a fixture");
         let states = |isa| states_of(&model.load(Cpu::with_isa(isa)).expect("weights"), &sequences);
-        let portable = states(Isa::Portable);
+        let portable = states(Isa::portable());
         for isa in Isa::available() {
             let same = states(isa).iter().zip(&portable).all(|((_, a), (_, b))| a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits()));
             assert!(same, "{}: {isa:?} differs", variant.display());

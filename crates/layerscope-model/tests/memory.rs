@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use layerscope_compute::{Cpu, States};
 use layerscope_model::safetensors::{self, NamedTensor};
-use layerscope_model::{Batch, Error, Model, Observer, Point, forward_all, workspace_bytes};
+use layerscope_model::{Batch, Error, Model, Observer, Point, activation_memory, forward_all, weight_memory};
 
 const WIDTH: usize = 256;
 const HIDDEN: usize = 1024;
@@ -57,19 +57,20 @@ fn write_checkpoint(folder: &std::path::Path) {
 }
 
 /// Records the largest memory seen in each quarter of the batches.
-struct Peaks {
-    seen: AtomicUsize,
+struct Peaks<'a> {
+    /// Batches that any worker has seen.
+    seen: &'a AtomicUsize,
     batches: usize,
-    quarters: [AtomicUsize; 4],
+    quarters: [usize; 4],
 }
 
-impl Observer<Cpu> for Peaks {
+impl Observer<Cpu> for Peaks<'_> {
     type Error = Error;
 
-    fn observe(&self, _: &Batch, at: Point, _: &States<Cpu>) -> Result<(), Error> {
+    fn observe(&mut self, _: &Batch, at: Point, _: &mut States<Cpu>) -> Result<(), Error> {
         if at == Point::Block(LAYERS) {
             let quarter = (self.seen.fetch_add(1, Ordering::Relaxed) * 4 / self.batches).min(3);
-            self.quarters[quarter].fetch_max(anonymous_bytes(), Ordering::Relaxed);
+            self.quarters[quarter] = self.quarters[quarter].max(anonymous_bytes());
         }
         Ok(())
     }
@@ -90,12 +91,14 @@ fn a_long_corpus_needs_no_more_than_weights_and_buffers() {
 
     let model = Model::open(&folder).expect("a checkpoint");
     let transformer = model.load(Cpu::new()).expect("weights");
-    let peaks = Peaks { seen: AtomicUsize::new(0), batches: batches.len(), quarters: Default::default() };
-    forward_all(&transformer, &batches, THREADS, &peaks).expect("a forward pass");
+    let seen = AtomicUsize::new(0);
+    let peaks = |_| Peaks { seen: &seen, batches: batches.len(), quarters: [0; 4] };
+    let workers = forward_all(&transformer, &batches, THREADS, peaks).expect("a forward pass");
 
-    let quarters = peaks.quarters.map(|peak| peak.into_inner() - baseline);
-    let weights = model.plan.parameters() * size_of::<f32>();
-    let limit = weights + THREADS * workspace_bytes(&model.spec, BATCH_TOKENS) + 64 * MIB;
+    let quarters: [usize; 4] =
+        std::array::from_fn(|quarter| workers.iter().map(|peaks| peaks.quarters[quarter]).max().unwrap_or(0) - baseline);
+    let weights = weight_memory(transformer.backend(), &model.plan).host;
+    let limit = weights + THREADS * activation_memory(transformer.backend(), &model.spec, BATCH_TOKENS).host + 64 * MIB;
     eprintln!("quarters {quarters:?}, weights {weights}, limit {limit}");
     assert!(quarters[0] >= weights, "the weights are in memory");
     assert!(quarters.iter().all(|&peak| peak <= limit), "{quarters:?} over {limit}");

@@ -4,24 +4,22 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use layerscope::Error;
-use layerscope::gather::{GatherSettings, Gatherer, GroupsOf, Place, StateRows};
+use layerscope::{Collector, CollectorSettings, Error, GroupsOf, PointName, StateRows, document_of};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::{Map, Value};
 
 use crate::array::Array;
 use crate::error::{raised, usage};
-use crate::runs::into;
 use crate::work::patient;
 
 /// States from anywhere, in sketches.
 #[pyclass(module = "layerscope._layerscope", frozen)]
-pub struct NativeCollector(Arc<Gatherer>);
+pub struct NativeCollector(Arc<Collector>);
 
 impl NativeCollector {
-    fn of(gatherer: Gatherer) -> NativeCollector {
-        NativeCollector(Arc::new(gatherer))
+    fn of(collector: Collector) -> NativeCollector {
+        NativeCollector(Arc::new(collector))
     }
 }
 
@@ -30,7 +28,7 @@ impl NativeCollector {
     /// With settings as JSON; those that are missing have the defaults.
     #[new]
     fn new(py: Python<'_>, dim: usize, settings: &str) -> PyResult<NativeCollector> {
-        raised(py, || Gatherer::new(settings_from(dim, settings)?)).map(NativeCollector::of)
+        raised(py, || Collector::new(settings_from(dim, settings)?)).map(NativeCollector::of)
     }
 
     /// Adds states at a layer.
@@ -47,8 +45,8 @@ impl NativeCollector {
         mask: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let at = match point {
-            Some(point) => raised(py, || Place::new(layer, point))?,
-            None => Place::of_layer(layer),
+            Some(point) => raised(py, || PointName::new(layer, point))?,
+            None => PointName::of_layer(layer),
         };
         let dim = self.0.settings().dim;
         let found = || states.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
@@ -76,7 +74,7 @@ impl NativeCollector {
         })
     }
 
-    /// Adds what another one has gathered.
+    /// Adds what another one has collected.
     fn merge(&self, py: Python<'_>, other: &NativeCollector) -> PyResult<()> {
         if std::ptr::eq(self, other) {
             return Err(usage(py, "a collector cannot be merged with itself"));
@@ -92,7 +90,7 @@ impl NativeCollector {
     /// Back from bytes.
     #[staticmethod]
     fn decode(py: Python<'_>, bytes: Vec<u8>) -> PyResult<NativeCollector> {
-        raised(py, || Gatherer::decode(bytes, "a pickled collector")).map(NativeCollector::of)
+        raised(py, || Collector::decode(bytes, "a pickled collector")).map(NativeCollector::of)
     }
 
     /// Writes a file.
@@ -103,13 +101,13 @@ impl NativeCollector {
     /// Reads a file.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<NativeCollector> {
-        raised(py, || Gatherer::load(&path)).map(NativeCollector::of)
+        raised(py, || Collector::load(&path)).map(NativeCollector::of)
     }
 
     /// Writes the run of everything so far.
     fn finish(&self, py: Python<'_>, out: PathBuf, names: HashMap<String, String>, overwrite: bool, call: Vec<String>) -> PyResult<()> {
-        let gatherer = Arc::clone(&self.0);
-        patient(py, call, move || into(&out, |here| gatherer.finish(here, &names, overwrite)))
+        let collector = Arc::clone(&self.0);
+        patient(py, call, move || collector.finish(&out, &names, overwrite).map(drop))
     }
 
     /// Layer, point and states of every point so far.
@@ -124,9 +122,9 @@ impl NativeCollector {
 }
 
 /// Settings as JSON; those that are missing have the defaults.
-pub fn settings_from(dim: usize, given: &str) -> layerscope::Result<GatherSettings> {
-    let problem = |error: serde_json::Error| Error::Usage(format!("settings: {error}"));
-    let mut whole = serde_json::to_value(GatherSettings::new(dim)).map_err(problem)?;
+pub fn settings_from(dim: usize, given: &str) -> layerscope::Result<CollectorSettings> {
+    let problem = |error: serde_json::Error| Error::Usage(format!("settings: {error}").into());
+    let mut whole = serde_json::to_value(CollectorSettings::new(dim)).map_err(problem)?;
     let given: Map<String, Value> = serde_json::from_str(given).map_err(problem)?;
     for (name, value) in given {
         match (&mut whole[&name], value) {
@@ -171,7 +169,7 @@ fn names(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Names> {
 fn numbers(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     Ok(match names(what, object)? {
         Names::Ids(ids) => ids,
-        Names::Texts(texts) => texts.iter().map(|text| layerscope::gather::document_of(text)).collect(),
+        Names::Texts(texts) => texts.iter().map(|text| document_of(text)).collect(),
     })
 }
 

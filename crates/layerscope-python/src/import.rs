@@ -3,13 +3,11 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use layerscope::Error;
-use layerscope::gather::GatherSettings;
-use layerscope::import::{ImportOptions, import};
+use layerscope::internals::refuse_run;
+use layerscope::{ImportOptions, import};
 use pyo3::prelude::*;
 
 use crate::collector::settings_from;
-use crate::runs::into;
 use crate::work::patient;
 
 /// Reads files of states into a run. `columns` are the names of states, groups, documents and positions, and the axes.
@@ -27,15 +25,10 @@ pub fn import_states(
     call: Vec<String>,
 ) -> PyResult<()> {
     patient(py, call, move || {
-        if out.join(layerscope::finish::STATE).exists() && !overwrite {
-            return Err(Error::Refused(format!("{} holds a run already; choose another --out, or give --overwrite", out.display())));
-        }
+        refuse_run(&out, overwrite)?;
         let [states, groups, documents, positions, axes] = columns;
         let options = ImportOptions { states, groups, documents, positions, layer, axes };
-        // A number of components that fits everything, to refuse bad settings before any file is read.
-        let checked = settings_from(1, &settings)?;
-        let of = |dim: usize| GatherSettings { dim, ..checked.clone() };
-        let gatherer = import(&files, &options, of, &mut |_| {})?;
-        into(&out, |here| gatherer.finish(here, &names, overwrite))
+        let collector = import(&files, &options, &settings_from(1, &settings)?, &mut |_| {})?;
+        collector.finish(&out, &names, overwrite).map(drop)
     })
 }

@@ -4,11 +4,8 @@ use std::io::{self, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use layerscope::cancel::CancelToken;
-use layerscope::cli::progress::{Display, Mode};
-use layerscope::run::Event;
-use layerscope::{Error, Result, command, panics};
-use layerscope_compute::ErrorKind;
+use layerscope::internals::{caught, remember_command};
+use layerscope::{CancelToken, Display, Error, ErrorKind, Event, Mode, Result, Show};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
@@ -17,10 +14,7 @@ use crate::error::{exception, exception_of};
 /// How often the caller's thread looks up.
 const TICK: Duration = Duration::from_millis(50);
 
-const STOPPING: &str = "\rlayerscope: stopping: finishing the batches under way and saving; once more to stop at once\n";
-
-/// What a long call works with.
-pub type Show<'a> = &'a mut dyn FnMut(Event<'_>);
+const STOPPING: &str = "\rlayerscope: stopping: finishing the current batches and saving; press Ctrl-C again to stop at once\n";
 
 /// Runs `work`; `say` takes what is to be shown, as text or (`events`) as a line of JSON each.
 ///
@@ -30,15 +24,15 @@ pub fn long<T: Send + 'static>(
     call: Vec<String>,
     mode: Mode,
     say: &Bound<'_, PyAny>,
-    work: impl FnOnce(&CancelToken, Show<'_>) -> Result<T> + Send + 'static,
+    work: impl FnOnce(&CancelToken, &mut Show<'_>) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     let cancel = CancelToken::default();
     let (sender, mut shown) = channel::<String>();
     let token = cancel.clone();
     let worker = std::thread::spawn(move || {
-        command::remember(call);
-        let mut display = Display::to(Box::new(Channel(sender)), mode);
-        let outcome = panics::caught(|| {
+        remember_command(call);
+        let mut display = Display::to(Box::new(Channel(sender)), mode).with_keywords();
+        let outcome = caught(|| {
             work(&token, &mut |event| {
                 if !matches!(event, Event::Stopping) {
                     display.show(event)

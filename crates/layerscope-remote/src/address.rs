@@ -33,7 +33,7 @@ pub(crate) struct Address<'a> {
 
 impl<'a> Address<'a> {
     pub fn parse(whole: &'a str) -> Result<Self> {
-        let known = || format!("not an address we know; {} are", SCHEMES.map(|scheme| format!("{scheme}://")).join(", "));
+        let known = || format!("unknown kind of address; use {}", SCHEMES.map(|scheme| format!("{scheme}://")).join(", "));
         let (scheme, rest) = whole.split_once("://").ok_or_else(|| Error::new(whole, known()))?;
         if !SCHEMES.contains(&scheme) {
             return Err(Error::new(whole, known()));
@@ -54,7 +54,7 @@ impl<'a> Address<'a> {
 
     /// The name as stores want it.
     pub fn path(&self) -> Result<Path> {
-        Path::parse(self.key).map_err(|_| Error::new(self.whole, "the name has empty, `.` or `..` parts, which stores do not know"))
+        Path::parse(self.key).map_err(|_| Error::new(self.whole, "the name has empty, `.` or `..` parts, which stores do not allow"))
     }
 
     /// Makes the store this address lies in.
@@ -106,12 +106,12 @@ mod tests {
 
     #[test]
     fn addresses_are_taken_apart() {
-        let parts = |whole| Address::parse(whole).map(|address| (address.root, address.key)).map_err(|error| error.problem);
+        let parts = |whole| Address::parse(whole).map(|address| (address.root, address.key)).map_err(|error| error.problem.flags());
         assert_eq!(parts("s3://bucket/a/b 100%.txt"), Ok(("s3://bucket", "a/b 100%.txt")));
         assert_eq!(parts("gs://bucket"), Ok(("gs://bucket", "")));
         assert_eq!(parts("https://h:8/a?b=c/d"), Ok(("https://h:8/a?b=c/d", "")));
         assert_eq!(parts("s3:///a").unwrap_err(), "the address names no bucket or server");
-        assert_eq!(parts("ftp://h/a").unwrap_err(), "not an address we know; s3://, gs://, az://, abfss://, http://, https:// are");
+        assert_eq!(parts("ftp://h/a").unwrap_err(), "unknown kind of address; use s3://, gs://, az://, abfss://, http://, https://");
         assert!(is_address("s3://x") && is_address("ftp://x") && !is_address("a/b://c") && !is_address("://") && !is_address("C:/x"));
     }
 }

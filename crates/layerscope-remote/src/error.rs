@@ -1,24 +1,36 @@
 //! Why a store did not do what it was asked, in one line.
 
+use std::fmt;
+
+use layerscope_error::{ErrorKind, Line, line};
 use object_store::Error as Store;
 
 /// This crate's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// One line that says what, where and what to do.
-#[derive(Debug, thiserror::Error)]
-#[error("{address}: {problem}")]
+/// One line that says what went wrong, where, and what to do.
+#[derive(Debug)]
 pub struct Error {
     /// The address as the user named it.
     pub address: String,
-    /// What and what to do.
-    pub problem: String,
+    /// What is wrong and what to do.
+    pub problem: Line,
     absent: bool,
 }
 
 impl Error {
-    pub(crate) fn new(address: &str, problem: impl Into<String>) -> Self {
+    pub(crate) fn new(address: &str, problem: impl Into<Line>) -> Self {
         Error { address: address.to_owned(), problem: problem.into(), absent: false }
+    }
+
+    /// What kind of trouble this is.
+    pub fn kind(&self) -> ErrorKind {
+        ErrorKind::Io
+    }
+
+    /// The message, with settings as data.
+    pub fn line(&self) -> Line {
+        line![format!("{}: ", self.address), self.problem.clone()]
     }
 
     /// Whether there is nothing at this address.
@@ -26,7 +38,7 @@ impl Error {
         self.absent
     }
 
-    pub(crate) fn absent(address: &str, problem: impl Into<String>) -> Self {
+    pub(crate) fn absent(address: &str, problem: impl Into<Line>) -> Self {
         Error { absent: true, ..Error::new(address, problem) }
     }
 
@@ -34,25 +46,31 @@ impl Error {
     pub(crate) fn store(address: &str, error: &Store) -> Self {
         let web = address.starts_with("http");
         match error {
-            Store::NotFound { .. } if web => Error::absent(address, "not there (404); check the address"),
-            Store::NotFound { .. } => Error::absent(address, "not there (404); check the bucket and the name"),
+            Store::NotFound { .. } if web => Error::absent(address, "not found (404); check the address"),
+            Store::NotFound { .. } => Error::absent(address, "not found (404); check the bucket and the name"),
             Store::PermissionDenied { .. } => Error::new(address, denied(address)),
             Store::Unauthenticated { .. } => Error::new(address, unknown(address)),
-            Store::Precondition { .. } => Error::new(address, "it changed while it was read; start again"),
-            Store::NotSupported { .. } => {
-                Error::new(address, "the connection was cut and the server cannot continue a download; try again")
-            }
+            Store::Precondition { .. } => Error::new(address, "the file changed while it was being read; start again"),
+            Store::NotSupported { .. } => Error::new(address, "the connection was lost and the server cannot resume a download; try again"),
             other => Error::new(address, reason(address, other)),
         }
     }
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.line().fmt(out)
+    }
+}
+
+impl std::error::Error for Error {}
 
 fn denied(address: &str) -> String {
     format!("access denied (403); {}", credentials(address))
 }
 
 fn unknown(address: &str) -> String {
-    format!("not without credentials (401); {}", credentials(address))
+    format!("credentials needed (401); {}", credentials(address))
 }
 
 fn credentials(address: &str) -> &'static str {
@@ -60,7 +78,7 @@ fn credentials(address: &str) -> &'static str {
         "s3" => "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, or set AWS_SKIP_SIGNATURE=true for a public bucket",
         "gs" => "check GOOGLE_APPLICATION_CREDENTIALS, or set GOOGLE_SKIP_SIGNATURE=true for a public bucket",
         "az" | "abfss" => "check AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_SAS_TOKEN)",
-        _ => "download the file by other means and name the copy",
+        _ => "download the file yourself and name the copy",
     }
 }
 
@@ -83,7 +101,7 @@ fn reason(address: &str, error: &Store) -> String {
     let line = match line.strip_prefix("Server returned non-2xx status code: ") {
         Some(status) if status.starts_with("403") => return denied(address), // listings
         Some(status) if status.starts_with("401") => return unknown(address),
-        Some(status) => format!("the server answers {status}"),
+        Some(status) => format!("the server answered {status}"),
         None => line,
     };
     let short: String = line.chars().take(200).collect();

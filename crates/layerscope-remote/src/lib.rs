@@ -1,13 +1,13 @@
-//! Files in object stores and on web servers, by their address. A leaf that knows nothing of what the files mean.
+//! Files in object stores and on web servers, by their address. This crate does not know what the files mean.
 //!
 //! | address | served by | settings, from the environment |
 //! |---|---|---|
-//! | `s3://bucket/key` | Amazon S3 and whatever speaks its protocol | AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT (or AWS_ENDPOINT_URL), AWS_ALLOW_HTTP, AWS_SKIP_SIGNATURE |
+//! | `s3://bucket/key` | Amazon S3 and compatible servers | AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT (or AWS_ENDPOINT_URL), AWS_ALLOW_HTTP, AWS_SKIP_SIGNATURE |
 //! | `gs://bucket/key` | Google Cloud Storage | GOOGLE_APPLICATION_CREDENTIALS, GOOGLE_SERVICE_ACCOUNT, GOOGLE_SKIP_SIGNATURE |
 //! | `az://container/key`, `abfss://` | Azure Blob Storage | AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_ENDPOINT |
-//! | `http://`, `https://` | any web server; can only be read | HTTPS_PROXY |
+//! | `http://`, `https://` | any web server, only for reading | HTTPS_PROXY |
 //!
-//! Everything blocks. Requests that fail in passing are repeated, a download that is cut goes on where it was cut, and a file that is put
+//! All calls block. Requests that fail temporarily are repeated, interrupted downloads continue where they stopped, and an uploaded file
 //! appears complete or not at all.
 //!
 //! ```no_run

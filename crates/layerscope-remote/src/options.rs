@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 
-/// How stores are reached: pairs as environment variables hold them, and how patient we are.
+/// How stores are reached: names and values as in environment variables, and how often and how long to try.
 #[derive(Clone, PartialEq)]
 pub struct Options {
     pairs: BTreeMap<String, String>,
@@ -18,12 +18,12 @@ pub struct Options {
 const PREFIXES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
 impl Options {
-    /// The variables of the environment that stores know.
+    /// All environment variables that belong to a store.
     pub fn from_env() -> Self {
         Self::new(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))))
     }
 
-    /// These variables alone; what no store knows is left out.
+    /// Only these variables; those that belong to no store are ignored.
     pub fn new(pairs: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>) -> Self {
         let pairs = pairs.into_iter().map(|(name, value)| (name.into(), value.into()));
         let known = |name: &str| PREFIXES.iter().any(|prefix| name.starts_with(prefix));
@@ -31,13 +31,13 @@ impl Options {
         Options { pairs, retries: 5, pause: Duration::from_millis(200), patience: Duration::from_secs(30) }
     }
 
-    /// How often a failed request is made again, and how long to wait before the first of them; each wait doubles.
+    /// How often a failed request is repeated, and the wait before the first repeat; every further wait is twice as long.
     pub fn retries(mut self, retries: usize, pause: Duration) -> Self {
         (self.retries, self.pause) = (retries, pause);
         self
     }
 
-    /// How long a server may stay silent before its connection counts as cut.
+    /// How long a server may stay silent before its connection counts as lost.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self

@@ -1,4 +1,4 @@
-//! A download as a stream of bytes that goes on where it was cut.
+//! A download as a stream of bytes that continues where it was interrupted.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const AHEAD: usize = 32;
 /// Once this much more has arrived, earlier failures are forgotten.
 const GOOD_PROGRESS: u64 = 1 << 20;
 
-/// Bytes on their way here.
+/// A download, read as a stream of bytes.
 pub struct Reader<'c> {
     runtime: Arc<Runtime>,
     pieces: mpsc::Receiver<io::Result<Bytes>>,
@@ -50,7 +50,7 @@ impl Download {
     }
 
     fn problem(&self, error: &object_store::Error) -> String {
-        Error::store(&self.address, error).problem
+        Error::store(&self.address, error).problem.flags()
     }
 
     /// Sends piece after piece until the end, an error that stays, or nobody listens.
@@ -68,8 +68,8 @@ impl Download {
                     continue;
                 }
                 None if at == known.size => return,
-                None => format!("cut after {at} of {} bytes", known.size),
-                Some(Err(error)) => format!("cut after {at} of {} bytes; {}", known.size, self.problem(&error)),
+                None => format!("stopped after {at} of {} bytes", known.size),
+                Some(Err(error)) => format!("stopped after {at} of {} bytes; {}", known.size, self.problem(&error)),
             };
             if at >= good {
                 (failures, good) = (0, at + GOOD_PROGRESS);
@@ -79,10 +79,10 @@ impl Download {
             tokio::time::sleep(pause).await;
             body = match self.from(Some((at, &known))).await {
                 Ok(rest) if rest.meta.size != known.size || rest.meta.e_tag != known.e_tag || rest.range.start != at => {
-                    break "it changed while it was read; start again".to_owned();
+                    break "the file changed while it was being read; start again".to_owned();
                 }
                 Ok(rest) => rest.into_stream(),
-                Err(error) => break format!("cut after {at} of {} bytes; then {}", known.size, self.problem(&error)),
+                Err(error) => break format!("stopped after {at} of {} bytes; then {}", known.size, self.problem(&error)),
             };
         };
         let _ = pieces.send(Err(io::Error::new(io::ErrorKind::ConnectionAborted, problem))).await;

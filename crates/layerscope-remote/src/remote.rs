@@ -23,14 +23,14 @@ pub(crate) const GLANCE: Duration = Duration::from_millis(50);
 /// Parts of an upload: stores want at least 5 MiB and at most 10,000 of them.
 const PART_BYTES: usize = 16 << 20;
 
-/// Something at an address.
+/// A file at an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// Where.
+    /// Its address.
     pub address: String,
-    /// How large.
+    /// Its size.
     pub bytes: u64,
-    /// When it was put there, as far as the server knows.
+    /// When it last changed, if the server tells.
     pub modified: Option<SystemTime>,
 }
 
@@ -51,18 +51,18 @@ impl std::fmt::Debug for Remote {
 }
 
 impl Remote {
-    /// Stores reached in this way.
+    /// Connections with these options.
     pub fn new(options: Options) -> Self {
         Remote(Arc::new(Inner { options, runtime: Mutex::new(None), stores: Mutex::new(HashMap::new()) }))
     }
 
-    /// What matches: one file; everything below `s3://bucket/folder/` (with the slash); or the matches of a pattern of `*`, `?`, `[...]` and
-    /// `**`, sorted. A name that exists is never taken for a pattern. It is an error if there is nothing.
+    /// The files that an address stands for, sorted: one file; everything below `s3://bucket/folder/` (with the slash); or the matches of a
+    /// pattern with `*`, `?`, `[...]` and `**`. The name of an existing file is never a pattern. No file at all is an error.
     pub fn list(&self, address: &str, cancel: &AtomicBool) -> Result<Vec<Entry>> {
         let parsed = Address::parse(address)?;
         let pattern = !parsed.is_web() && parsed.key.contains(['*', '?', '[']);
         if parsed.is_web() && address.contains('*') {
-            return Err(Error::new(address, "web servers cannot be searched; name the files one by one"));
+            return Err(Error::new(address, "patterns do not work on web servers; name the files one by one"));
         }
         let entries = match pattern {
             false if parsed.is_web() || !(parsed.key.is_empty() || parsed.key.ends_with('/')) => {
@@ -73,12 +73,12 @@ impl Remote {
         };
         match (entries.is_empty(), pattern) {
             (false, _) => Ok(entries),
-            (true, true) => Err(Error::absent(address, "nothing there matches this pattern")),
-            (true, false) => Err(Error::absent(address, "nothing lies there; check the bucket and the name")),
+            (true, true) => Err(Error::absent(address, "no file matches this pattern")),
+            (true, false) => Err(Error::absent(address, "no files there; check the bucket and the name")),
         }
     }
 
-    /// The size of one file.
+    /// One file and its size.
     pub fn head(&self, address: &str, cancel: &AtomicBool) -> Result<Entry> {
         let parsed = Address::parse(address)?;
         let (store, path) = (self.store(&parsed)?, parsed.path()?);
@@ -92,7 +92,7 @@ impl Remote {
         Ok(entry(address.to_owned(), &meta))
     }
 
-    /// Starts a download. `cancel` ends it within moments, with an error.
+    /// Starts a download. Setting `cancel` soon ends it with an error.
     pub fn open<'c>(&self, address: &str, cancel: &'c AtomicBool) -> Result<Reader<'c>> {
         let parsed = Address::parse(address)?;
         let download =
@@ -101,14 +101,14 @@ impl Remote {
         Ok(Reader::start(download, first, self.runtime(address)?, cancel))
     }
 
-    /// Puts a file there, complete or not at all, replacing what was there.
+    /// Uploads a file and replaces what was there. It appears complete or not at all.
     pub fn put(&self, address: &str, content: &mut dyn Read) -> Result<()> {
         let parsed = Address::parse(address)?;
         if parsed.is_web() {
-            return Err(Error::new(address, "web servers are only read from; name a folder, or s3://, gs:// or az://"));
+            return Err(Error::new(address, "cannot write to a web server; name a folder, or s3://, gs:// or az://"));
         }
         let (store, path, runtime) = (self.store(&parsed)?, parsed.path()?, self.runtime(address)?);
-        let unread = |error: std::io::Error| Error::new(address, format!("what should go there cannot be read: {error}"));
+        let unread = |error: std::io::Error| Error::new(address, format!("cannot read what is to be uploaded: {error}"));
         let failed = |error: object_store::Error| Error::store(address, &error);
         let mut part = next_part(content).map_err(unread)?;
         if part.len() < PART_BYTES {
@@ -129,7 +129,7 @@ impl Remote {
         sent
     }
 
-    /// Removes a file; it is no error if there is none.
+    /// Removes a file; a missing file is not an error.
     pub fn delete(&self, address: &str) -> Result<()> {
         let parsed = Address::parse(address)?;
         let (store, path) = (self.store(&parsed)?, parsed.path()?);
@@ -147,7 +147,7 @@ impl Remote {
         if let Some(itself) = entries.iter().position(|entry| entry.address == parsed.whole) {
             return Ok(vec![entries.swap_remove(itself)]);
         }
-        let pattern = glob::Pattern::new(parsed.key).map_err(|error| Error::new(parsed.whole, format!("not a pattern: {error}")))?;
+        let pattern = glob::Pattern::new(parsed.key).map_err(|error| Error::new(parsed.whole, format!("not a valid pattern: {error}")))?;
         let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
         let key = |entry: &Entry| entry.address[parsed.root.len() + 1..].to_owned();
         entries.retain(|entry| pattern.matches_with(&key(entry), options));
@@ -157,7 +157,8 @@ impl Remote {
     /// What lies in a folder, and where `deep`, in the folders in it.
     fn below(&self, parsed: &Address, folder: &str, deep: bool, cancel: &AtomicBool) -> Result<Vec<Entry>> {
         let store = self.store(parsed)?;
-        let folder = Path::parse(folder).map_err(|_| Error::new(parsed.whole, "the name has empty, `.` or `..` parts"))?;
+        let folder = Path::parse(folder)
+            .map_err(|_| Error::new(parsed.whole, "the name has empty, `.` or `..` parts, which stores do not allow"))?;
         let listed = self.wait(parsed.whole, cancel, async {
             match deep {
                 true => store.list(Some(&folder)).try_collect::<Vec<ObjectMeta>>().await,
@@ -188,7 +189,7 @@ impl Remote {
             return Ok(Arc::clone(runtime));
         }
         let built = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("layerscope-remote").enable_all().build();
-        let built = Arc::new(built.map_err(|error| Error::new(address, format!("no thread for the network: {error}")))?);
+        let built = Arc::new(built.map_err(|error| Error::new(address, format!("cannot start a thread for the network: {error}")))?);
         Ok(Arc::clone(runtime.insert(built)))
     }
 

@@ -1,17 +1,15 @@
 //! Stores and web servers on loopback: what they hold, what they refuse, and connections that are cut.
 
-mod support;
-
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use layerscope_remote::{Error, Options, Remote};
-use support::{Fault, Server};
+use layerscope_testing::store_server::{Fault, StoreServer};
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
-fn remote(server: &Server) -> Remote {
+fn remote(server: &StoreServer) -> Remote {
     Remote::new(Options::new(server.environment()).retries(3, Duration::from_millis(1)))
 }
 
@@ -25,7 +23,7 @@ fn read(remote: &Remote, address: &str) -> Result<Vec<u8>, String> {
 fn problem<T>(result: Result<T, Error>) -> String {
     let Err(error) = result else { panic!("this must fail") };
     assert!(!error.to_string().contains('\n'), "{error}");
-    error.problem
+    error.problem.flags()
 }
 
 /// Bytes that differ everywhere, so that no piece can be taken for another.
@@ -35,7 +33,7 @@ fn large(bytes: usize) -> Vec<u8> {
 
 #[test]
 fn files_are_listed_by_name_folder_and_pattern() {
-    let server = Server::start();
+    let server = StoreServer::start();
     for name in ["a.txt", "b.txt", "c.jsonl", "deep/d.txt", "deep/er/e.txt", "deep/[x].txt", "other/ü 1%.txt"] {
         server.file(&format!("bucket/texts/{name}"), name);
     }
@@ -59,16 +57,16 @@ fn files_are_listed_by_name_folder_and_pattern() {
     assert_eq!(list("deep/[x].txt"), ["deep/[x].txt"]); // a name that exists is no pattern
     assert_eq!(list("other/ü 1%.txt"), ["other/ü 1%.txt"]);
     assert_eq!(read(&remote, "s3://bucket/texts/other/ü 1%.txt").unwrap(), "other/ü 1%.txt".as_bytes());
-    assert_eq!(problem(remote.list("s3://bucket/texts/*.zst", &GO_ON)), "nothing there matches this pattern");
-    assert_eq!(problem(remote.list("s3://bucket/nowhere/", &GO_ON)), "nothing lies there; check the bucket and the name");
-    assert_eq!(problem(remote.list("s3://bucket/a//b", &GO_ON)), "the name has empty, `.` or `..` parts, which stores do not know");
+    assert_eq!(problem(remote.list("s3://bucket/texts/*.zst", &GO_ON)), "no file matches this pattern");
+    assert_eq!(problem(remote.list("s3://bucket/nowhere/", &GO_ON)), "no files there; check the bucket and the name");
+    assert_eq!(problem(remote.list("s3://bucket/a//b", &GO_ON)), "the name has empty, `.` or `..` parts, which stores do not allow");
     let web = format!("{}/bucket/texts/*.txt", server.address);
-    assert_eq!(problem(remote.list(&web, &GO_ON)), "web servers cannot be searched; name the files one by one");
+    assert_eq!(problem(remote.list(&web, &GO_ON)), "patterns do not work on web servers; name the files one by one");
 }
 
 #[test]
 fn web_addresses_keep_their_queries() {
-    let server = Server::start();
+    let server = StoreServer::start();
     server.file("some/file.txt", "text");
     let address = format!("{}/some/file.txt?key=a%2Fb&sign=c", server.address);
     assert_eq!(remote(&server).head(&address, &GO_ON).unwrap().bytes, 4);
@@ -81,7 +79,7 @@ fn web_addresses_keep_their_queries() {
 
 #[test]
 fn a_cut_download_goes_on_where_it_was_cut() {
-    let server = Server::start();
+    let server = StoreServer::start();
     let content = large(3_000_000);
     server.file("bucket/large", &content);
     for address in ["s3://bucket/large".to_owned(), format!("{}/bucket/large", server.address)] {
@@ -96,58 +94,58 @@ fn a_cut_download_goes_on_where_it_was_cut() {
 
 #[test]
 fn a_download_that_stays_cut_fails() {
-    let server = Server::start();
+    let server = StoreServer::start();
     server.file("bucket/large", large(100_000));
     let address = format!("{}/bucket/large", server.address);
     server.always(Some(Fault::Cut(10)));
     let line = read(&remote(&server), &address).unwrap_err();
-    assert!(line.starts_with("cut after ") && line.contains(" of 100000 bytes"), "{line}");
+    assert!(line.starts_with("stopped after ") && line.contains(" of 100000 bytes"), "{line}");
     // A server that cannot continue is told apart from one that is cut again and again.
     server.always(None);
     server.without_ranges();
     server.faults(&[Fault::Cut(10_000)]);
     let line = read(&remote(&server), &address).unwrap_err();
-    assert!(line.ends_with("the connection was cut and the server cannot continue a download; try again"), "{line}");
+    assert!(line.ends_with("the connection was lost and the server cannot resume a download; try again"), "{line}");
 }
 
 #[test]
 fn a_file_that_changes_during_the_download_is_not_mixed() {
-    let server = Server::start();
+    let server = StoreServer::start();
     server.file("bucket/large", large(3_000_000));
     let remote = remote(&server);
     server.faults(&[Fault::CutAndChange(1_000_000)]);
     let mut reader = remote.open("s3://bucket/large", &GO_ON).unwrap();
     let error = reader.read_to_end(&mut Vec::new()).unwrap_err().to_string();
-    assert!(error.contains("changed while it was read"), "{error}");
+    assert!(error.contains("changed while it was being read"), "{error}");
 }
 
 #[test]
 fn refusals_are_one_line_each() {
-    let server = Server::start();
+    let server = StoreServer::start();
     server.file("bucket/a", "a");
     let remote = remote(&server);
     let web = format!("{}/bucket/absent", server.address);
     let absent = remote.head("s3://bucket/absent", &GO_ON).unwrap_err();
     assert!(absent.is_absent());
-    assert_eq!(absent.to_string(), "s3://bucket/absent: not there (404); check the bucket and the name");
-    assert_eq!(problem(remote.head(&web, &GO_ON)), "not there (404); check the address");
+    assert_eq!(absent.to_string(), "s3://bucket/absent: not found (404); check the bucket and the name");
+    assert_eq!(problem(remote.head(&web, &GO_ON)), "not found (404); check the address");
     server.always(Some(Fault::Status(403)));
     let keys = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, or set AWS_SKIP_SIGNATURE=true for a public bucket";
     assert_eq!(problem(remote.head("s3://bucket/a", &GO_ON)), format!("access denied (403); {keys}"));
     assert_eq!(problem(remote.list("s3://bucket/*", &GO_ON)), format!("access denied (403); {keys}"));
     assert_eq!(problem(remote.put("s3://bucket/a", &mut &b"x"[..])), format!("access denied (403); {keys}"));
-    assert_eq!(problem(remote.head(&web, &GO_ON)), "access denied (403); download the file by other means and name the copy");
+    assert_eq!(problem(remote.head(&web, &GO_ON)), "access denied (403); download the file yourself and name the copy");
     server.always(Some(Fault::Status(401)));
-    assert_eq!(problem(remote.head("s3://bucket/a", &GO_ON)), format!("not without credentials (401); {keys}"));
+    assert_eq!(problem(remote.head("s3://bucket/a", &GO_ON)), format!("credentials needed (401); {keys}"));
     server.always(Some(Fault::Status(503)));
     let line = problem(remote.head("s3://bucket/a", &GO_ON));
-    assert!(line.starts_with("the server answers 503") && line.ends_with("; check the network and the address, or try again"), "{line}");
-    assert_eq!(problem(remote.put(&web, &mut &b"x"[..])), "web servers are only read from; name a folder, or s3://, gs:// or az://");
+    assert!(line.starts_with("the server answered 503") && line.ends_with("; check the network and the address, or try again"), "{line}");
+    assert_eq!(problem(remote.put(&web, &mut &b"x"[..])), "cannot write to a web server; name a folder, or s3://, gs:// or az://");
 }
 
 #[test]
 fn passing_trouble_is_waited_out() {
-    let server = Server::start();
+    let server = StoreServer::start();
     server.file("bucket/a", "a");
     server.faults(&[Fault::Status(503), Fault::Status(500), Fault::Status(429)]);
     assert_eq!(read(&remote(&server), "s3://bucket/a").unwrap(), b"a");
@@ -177,7 +175,7 @@ fn an_unreachable_store() {
 
 #[test]
 fn puts_are_complete_or_nothing() {
-    let server = Server::start();
+    let server = StoreServer::start();
     let remote = remote(&server);
     remote.put("s3://bucket/small", &mut &b"small"[..]).unwrap();
     assert_eq!(server.content("bucket/small").unwrap(), b"small");
@@ -197,7 +195,7 @@ fn puts_are_complete_or_nothing() {
             Ok(buffer.len())
         }
     }
-    assert_eq!(problem(remote.put("s3://bucket/broken", &mut Broken(40 << 20))), "what should go there cannot be read: broken");
+    assert_eq!(problem(remote.put("s3://bucket/broken", &mut Broken(40 << 20))), "cannot read what is to be uploaded: broken");
     assert_eq!((server.content("bucket/broken"), server.unfinished_uploads()), (None, 0));
     remote.delete("s3://bucket/small").unwrap();
     remote.delete("s3://bucket/small").unwrap();
@@ -207,7 +205,7 @@ fn puts_are_complete_or_nothing() {
 /// The same server in the clothes of the other clouds: Google's protocol is close to S3's, Azure's is for single files.
 #[test]
 fn other_clouds() {
-    let server = Server::start();
+    let server = StoreServer::start();
     let pairs = [
         ("GOOGLE_BASE_URL", server.address.as_str()),
         ("GOOGLE_ALLOW_HTTP", "true"),

@@ -5,12 +5,7 @@ use std::path::Path;
 
 use layerscope_report::figure::{self, Settings};
 use layerscope_report::{Result, Run};
-
-#[path = "../tests/support/mod.rs"]
-#[allow(dead_code)]
-mod support;
-
-use support::{DECODER, ENCODER, Shape};
+use layerscope_testing::made_up_runs::{self, DECODER, ENCODER, Shape};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,13 +22,13 @@ fn main() -> Result<()> {
     if arguments.get(3).is_none() {
         draw(&runs[..1], &settings, &Path::new(out).join("one"))?;
         draw(
-            &[support::run(&Shape { name: "words", grouping: "word", ..ENCODER })],
+            &[made_up_runs::run(&Shape { name: "words", grouping: "word", ..ENCODER })],
             &Settings { only: vec!["fig22".into()], ..settings.clone() },
             &Path::new(out).join("words"),
         )?;
         let steps = &[0, 1, 8, 64, 512, 4000, 16_000, 64_000, 143_000];
         let trained = [("trained-70m", 6, 70_000_000), ("trained-410m", 24, 410_000_000)]
-            .map(|(name, layers, parameters)| support::run(&Shape { name, layers, parameters, steps, groups: 60, ..DECODER }));
+            .map(|(name, layers, parameters)| made_up_runs::run(&Shape { name, layers, parameters, steps, groups: 60, ..DECODER }));
         draw(&trained, &settings, &Path::new(out).join("steps"))?;
     }
     eprintln!("{:.1} s", started.elapsed().as_secs_f64());
@@ -58,5 +53,5 @@ fn made_up() -> Vec<Run> {
         Shape { name: "encoder-large", layers: 24, scale: 300.0, parameters: 340_000_000, groups: groups / 3, ..base.clone() },
         Shape { groups, token_states, ..DECODER },
     ];
-    shapes.iter().map(support::run).collect()
+    shapes.iter().map(made_up_runs::run).collect()
 }

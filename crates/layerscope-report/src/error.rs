@@ -1,36 +1,31 @@
 //! What can go wrong between a table and its file.
 
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
-use layerscope_compute::ErrorKind;
+use layerscope_error::{ErrorKind, Line, line, setting};
 
 /// This crate's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// One line that says what, where and what to do.
-#[derive(Debug, thiserror::Error)]
+/// One line that says what went wrong, where, and what to do. `Display` shows settings as flags; see [`Error::line`].
+#[derive(Debug)]
 pub enum Error {
-    /// Columns that make no table.
-    #[error("{0}")]
-    Table(String),
+    /// Columns that cannot form a table.
+    Table(Line),
     /// A format that does not exist.
-    #[error("unknown format `{0}`; use md, csv, json, jsonl or latex")]
     Format(String),
-    /// A setting of figures that makes no sense.
-    #[error("{0}")]
-    Setting(String),
+    /// A setting of figures with a value that cannot be used.
+    Setting(Line),
     /// A stored table that is missing, damaged or of another kind.
-    #[error("{}: {problem}", file.display())]
     File {
         /// The file.
         file: PathBuf,
-        /// What and what to do.
-        problem: String,
+        /// What is wrong and what to do.
+        problem: Line,
     },
     /// The table cannot be written; the source tells a closed pipe from a full disk.
-    #[error("cannot write the table: {0}")]
-    Write(#[from] io::Error),
+    Write(io::Error),
 }
 
 impl Error {
@@ -43,8 +38,53 @@ impl Error {
         }
     }
 
+    /// The message, with settings as data.
+    pub fn line(&self) -> Line {
+        match self {
+            Error::Table(problem) | Error::Setting(problem) => problem.clone(),
+            Error::Format(name) => not_understood("format", name, "md, csv, json, jsonl or latex"),
+            Error::File { file, problem } => line![format!("{}: ", file.display()), problem.clone()],
+            Error::Write(source) => format!("cannot write the table: {source}").into(),
+        }
+    }
+
+    /// Columns that cannot form a table.
+    pub(crate) fn table(problem: impl Into<Line>) -> Self {
+        Error::Table(problem.into())
+    }
+
+    /// A setting that was given something else than one of these.
+    pub(crate) fn setting(name: &'static str, given: &str, known: &str) -> Self {
+        Error::Setting(not_understood(name, given, known))
+    }
+
     /// A stored table that cannot be used.
-    pub(crate) fn file(file: &Path, problem: impl Into<String>) -> Self {
+    pub(crate) fn file(file: &Path, problem: impl Into<Line>) -> Self {
         Error::File { file: file.to_owned(), problem: problem.into() }
+    }
+}
+
+fn not_understood(name: &'static str, given: &str, known: &str) -> Line {
+    line![setting(name), format!(" `{}` is not understood; give {known}", crate::text::shortened(given))]
+}
+
+impl From<io::Error> for Error {
+    fn from(source: io::Error) -> Self {
+        Error::Write(source)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.line().fmt(out)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Write(source) => Some(source),
+            _ => None,
+        }
     }
 }

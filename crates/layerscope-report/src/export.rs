@@ -1,11 +1,12 @@
-//! Tables as files, one format a file.
+//! Tables as files.
 //!
 //! | format | nulls | reals | text |
 //! |---|---|---|---|
 //! | Parquet | null | exact | exact |
 //! | JSON, JSON lines | `null` | exact | exact; hidden characters and `<` as `\u....` |
 //! | CSV | empty (an empty text is `""`) | exact | quoted; formulas after a `'`; hidden characters visible |
-//! | Markdown, LaTeX | empty | five digits | escaped; hidden characters visible; shortened |
+//! | Markdown | empty | five digits | escaped; hidden characters visible; at most 2,000 of them |
+//! | LaTeX | empty | five digits | escaped; hidden characters visible; shortened to 100 |
 //!
 //! Hidden characters are those that control or reorder text, see [`is_hidden`](crate::text::is_hidden).
 
@@ -21,16 +22,16 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 use crate::table::Table;
 
-/// What a table can be printed as.
+/// A format that tables can be printed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A table of GitHub-flavoured Markdown, aligned: also the one for terminals.
+    /// An aligned table in GitHub-flavoured Markdown; also the format for terminals.
     Markdown,
-    /// Comma-separated values, a line of names first.
+    /// Comma-separated values, with the column names in the first line.
     Csv,
     /// One array of objects.
     Json,
-    /// An object a line.
+    /// One object per line.
     JsonLines,
     /// A `tabular` with the rules of `booktabs`.
     Latex,
@@ -57,11 +58,11 @@ impl FromStr for Format {
 
     fn from_str(name: &str) -> Result<Self> {
         let found = Format::ALL.into_iter().find(|format| format.name() == name);
-        found.ok_or_else(|| Error::Format(crate::text::shortened(name)))
+        found.ok_or_else(|| Error::Format(name.to_owned()))
     }
 }
 
-/// Writes the table in a format that people or programs read.
+/// Writes the table in a format.
 pub fn write(table: &Table, format: Format, output: &mut dyn Write) -> Result<()> {
     let mut output = BufWriter::new(output);
     match format {

@@ -1,10 +1,10 @@
-//! Every figure of the papers that some runs can support, for print.
+//! The figures of the papers, drawn from runs.
 //!
 //! [`draw`] writes each of [`LIST`] as SVG, PDF and PNG with a CSV of exactly the plotted numbers, tables 1 to 3 as Markdown, CSV and
-//! LaTeX, and `figures.tex`, which includes them with captions whose numbers come from the runs. What a run cannot support is left
-//! out with a reason, never drawn empty.
+//! LaTeX, and `figures.tex`, which includes them with captions whose numbers come from the runs. A figure that
+//! the runs have no data for is skipped with a reason.
 //!
-//! A figure is made in two steps: a function of its own turns runs into a `Sheet` (panels, axes, marks: no sizes, no colours),
+//! A figure is made in three steps: a function of its own turns runs into a `Sheet` (panels, axes, marks: no sizes, no colours),
 //! `compose` lays that out as a `Scene` (shapes and text in points), and three small writers turn the scene into files. All text is
 //! measured with the embedded font, so margins fit, labels do not overlap and the bytes are the same on every machine.
 
@@ -54,21 +54,21 @@ use crate::error::{Error, Result};
 pub struct Settings {
     /// Ids of [`LIST`]; all of them if empty.
     pub only: Vec<String>,
-    /// The layers of figures of one layer (a file each) or of several (a row each); the middle one, or five, if empty.
+    /// The layers to draw: one file each in figures of one layer, one row each in figures of several. If empty, the middle one, or five.
     pub layers: Vec<i64>,
-    /// Which of the kept tokens figures 1 and 8 show; all of them if empty.
+    /// The kept tokens that figures 1 and 8 show; all of them if empty.
     pub tokens: Vec<String>,
-    /// Smallest and largest n of the groups in regressions; the run's own range if absent.
+    /// Smallest and largest n of the groups in regressions; each run's own range if absent.
     pub frequency: Option<(i64, i64)>,
     /// Colours.
     pub theme: Theme,
-    /// Width of every figure; a column or the page, as fits the figure, if absent.
+    /// Width of every figure; if absent, a column or the page, whichever suits the figure.
     pub width_mm: Option<f64>,
-    /// A line over every figure.
+    /// A title above every figure.
     pub title: Option<String>,
 }
 
-/// Widths that have names, in millimetres.
+/// Named widths, in millimetres.
 pub const WIDTHS: [(&str, f64); 9] = [
     ("acl-column", 77.0),
     ("acl-page", 160.0),
@@ -87,11 +87,7 @@ pub fn width_mm(text: &str) -> Result<f64> {
     let number = || text.trim_end_matches("mm").trim().parse::<f64>().ok().filter(|width| (40.0..=1000.0).contains(width));
     named.or_else(number).ok_or_else(|| {
         let names: Vec<&str> = WIDTHS.iter().map(|(name, _)| *name).collect();
-        Error::Setting(format!(
-            "width `{}` is neither 40 to 1000 (millimetres) nor one of {}",
-            crate::text::shortened(text),
-            names.join(", ")
-        ))
+        Error::setting("width-mm", text, &format!("40 to 1000 (millimetres) or one of {}", names.join(", ")))
     })
 }
 

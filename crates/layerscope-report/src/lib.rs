@@ -1,8 +1,8 @@
-//! Tables in, files that people and programs read out.
+//! Tables in; files for people and programs out.
 //!
 //! A [`Table`] has named columns of text, integers or reals; undefined cells are null, never NaN. [`export::write()`] prints it as
-//! Markdown, CSV, JSON, JSON lines or LaTeX, and [`export::parquet`] stores and reads it. Text comes from anywhere (tokens, file
-//! names): every format makes it harmless in its own way, see [`export`].
+//! Markdown, CSV, JSON, JSON lines or LaTeX, and [`export::parquet`] stores and reads it. Text can come
+//! from anywhere (tokens, file names), so every format makes it harmless in its own way: see [`export`].
 //!
 //! ```
 //! use layerscope_report::export::{self, Format};
@@ -23,11 +23,13 @@ mod assets;
 mod error;
 pub mod export;
 pub mod figure;
+pub mod manifest;
 pub mod page;
 mod run;
 mod table;
 pub mod text;
 
 pub use error::{Error, Result};
+pub use manifest::Manifest;
 pub use run::{Run, Step};
 pub use table::{Cell, Column, Table};

@@ -2,25 +2,21 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::Value;
-
 use crate::error::{Error, Result};
 use crate::export::parquet;
+use crate::manifest::{self, Checkpoint, Manifest, Status};
 use crate::table::Table;
 use crate::text::distinct;
 
-/// Written last.
-pub(crate) const MANIFEST: &str = "manifest.json";
-
 /// The tables and the manifest of one finished run.
 ///
-/// Tables that belong to measures the run did not compute are absent.
+/// Tables of measures that the run did not compute are absent.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Where it was read from.
+    /// The folder it was read from.
     pub folder: PathBuf,
     /// What was measured, how, and on what.
-    pub manifest: Value,
+    pub manifest: Manifest,
     /// One row per point, selection and measure.
     pub layers: Table,
     /// One row per point and group.
@@ -36,7 +32,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Reads the run in `folder`; one without a manifest is not finished and is refused.
+    /// Reads the run in `folder`. A run without a manifest is not finished and is refused.
     pub fn open(folder: &Path) -> Result<Run> {
         let small = Run::open_small(folder)?;
         let table = |name: &str| Run::stored(folder, name).map(|path| parquet::read(&path)).transpose();
@@ -51,8 +47,7 @@ impl Run {
 
     /// The same without the tables that grow with layers times groups, components or states.
     pub(crate) fn open_small(folder: &Path) -> Result<Run> {
-        let text = Run::read_manifest(folder)?;
-        let manifest = serde_json::from_slice(&text).map_err(|error| Error::file(&folder.join(MANIFEST), error.to_string()))?;
+        let manifest = Manifest::read(folder)?;
         let layers = Run::stored(folder, "layers").ok_or_else(|| Error::file(folder, "layers.parquet is missing"))?;
         Ok(Run {
             folder: folder.to_path_buf(),
@@ -66,21 +61,14 @@ impl Run {
         })
     }
 
-    /// The bytes of the manifest.
-    pub(crate) fn read_manifest(folder: &Path) -> Result<Vec<u8>> {
-        let path = folder.join(MANIFEST);
-        std::fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::file(folder, "no finished run here (manifest.json is written last); resume it first"),
-            _ => Error::file(&path, error.to_string()),
-        })
-    }
-
     /// The file of a table, where there is one.
     pub(crate) fn stored(folder: &Path, table: &str) -> Option<PathBuf> {
         Some(folder.join(format!("{table}.parquet"))).filter(|path| path.exists())
     }
 
-    /// One name per run: its model's, and where that is not enough its folder's too.
+    /// A label for every run: the model's name, with the folder's name where runs share a model. Labels are distinct.
+    ///
+    /// Everything that names runs to people uses these labels; the tables of figures name the model itself.
     pub fn labels(runs: &[&Run]) -> Vec<String> {
         let label = |run: &&Run| {
             let shared = runs.iter().filter(|other| other.model() == run.model()).count() > 1;
@@ -92,26 +80,26 @@ impl Run {
 
     /// The model's short name.
     pub fn model(&self) -> &str {
-        self.manifest["model"]["name"].as_str().unwrap_or("model")
+        self.manifest.model_name()
     }
 
-    /// A table of the folder that is not read at once, such as `projections`; None where there is none.
+    /// A table of the folder that [`Run::open`] does not read, such as `projections`; `None` if there is none.
     pub fn read_table(&self, name: &str) -> Result<Option<Table>> {
         Run::stored(&self.folder, name).map(|path| parquet::read(&path)).transpose()
     }
 
-    /// The measured steps of a trajectory that lie in its folder, in the order of the training; empty for a single checkpoint.
+    /// The measured checkpoints of a trajectory, in the order of training; empty for a single run.
     pub fn steps(&self) -> Vec<Step> {
         Step::all(&self.folder, &self.manifest)
     }
 }
 
-/// A checkpoint of a trajectory: a complete run of its own.
+/// A measured checkpoint of a trajectory: a complete run in a folder of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// Its revision.
     pub revision: String,
-    /// Its training step, where that is known.
+    /// Its training step, if known.
     pub step: Option<i64>,
     /// The folder of its run.
     pub folder: PathBuf,
@@ -119,19 +107,15 @@ pub struct Step {
 
 impl Step {
     /// Those that a manifest names and a folder holds.
-    pub(crate) fn all(run: &Path, manifest: &Value) -> Vec<Step> {
-        let step = |entry: &Value| {
-            let folder = Path::new(entry["folder"].as_str()?);
+    pub(crate) fn all(run: &Path, manifest: &Manifest) -> Vec<Step> {
+        let step = |checkpoint: &Checkpoint| {
+            let folder = Path::new(checkpoint.folder.as_deref()?);
             let inside = folder.components().all(|part| matches!(part, Component::Normal(_)));
             let folder = run.join(folder);
-            let finished = entry["status"] == "measured" && inside && folder.join(MANIFEST).exists();
-            finished.then(|| Step {
-                revision: entry["revision"].as_str().unwrap_or_default().to_owned(),
-                step: entry["step"].as_i64(),
-                folder,
-            })
+            let finished = checkpoint.status == Status::Measured && inside && folder.join(manifest::FILE).exists();
+            finished.then(|| Step { revision: checkpoint.revision.clone(), step: checkpoint.step, folder })
         };
-        let mut steps: Vec<Step> = manifest["trajectory"].as_array().into_iter().flatten().filter_map(step).collect();
+        let mut steps: Vec<Step> = manifest.checkpoints().iter().filter_map(step).collect();
         steps.sort_by_key(|step| step.step);
         steps
     }
@@ -177,6 +161,7 @@ mod tests {
             entry("steps/b", 9, "measured"), entry("steps/a", 1, "measured"), entry("steps/a", 2, "broken"), entry("steps/c", 3, "measured"),
             entry(&format!("../{outside}"), 4, "measured"), entry(folder.to_str().unwrap(), 5, "measured"),
         ]});
+        let manifest = serde_json::from_value(manifest).unwrap();
         let layers = Table::new([("layer", Column::Integer(vec![]))]).unwrap();
         let run =
             Run { folder: folder.clone(), manifest, layers, groups: None, components: None, spectra: None, tokens: None, norms: None };

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::text::visible;
 
-/// The values of one column; an undefined one is `None`.
+/// The values of one column; undefined values are `None`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
     /// Names.
@@ -28,7 +28,7 @@ pub enum Cell<'a> {
 }
 
 impl Column {
-    /// How many values there are, nulls included.
+    /// Number of values, including nulls.
     pub fn len(&self) -> usize {
         match self {
             Column::Text(values) => values.len(),
@@ -42,7 +42,7 @@ impl Column {
         self.len() == 0
     }
 
-    /// The value in this row; null past the end.
+    /// The value in this row; null beyond the end.
     pub fn cell(&self, row: usize) -> Cell<'_> {
         fn at<T>(values: &[Option<T>], row: usize) -> Option<&T> {
             values.get(row).and_then(Option::as_ref)
@@ -70,7 +70,7 @@ impl Column {
         if let Column::Real(values) = self { Some(values) } else { None }
     }
 
-    /// Whether its values are numbers, which people read right-aligned.
+    /// Whether its values are numbers.
     pub fn is_numeric(&self) -> bool {
         !matches!(self, Column::Text(_))
     }
@@ -82,7 +82,7 @@ impl Column {
     }
 }
 
-/// Columns of equal length under different names, every number in them finite.
+/// Columns of equal length and with distinct names. All numbers are finite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     columns: Vec<(String, Column)>,
@@ -91,27 +91,27 @@ pub struct Table {
 impl Table {
     /// A table of these columns, in this order.
     ///
-    /// Refuses no columns at all, columns that differ in length, two of one name or without one, and numbers that are not
-    /// finite: what is undefined must be null.
+    /// It is an error if there is no column, if columns differ in length, if a name is empty or repeated, or if a number is not finite:
+    /// undefined values must be null.
     pub fn new<N: Into<String>>(columns: impl IntoIterator<Item = (N, Column)>) -> Result<Self> {
         let columns: Vec<(String, Column)> = columns.into_iter().map(|(name, column)| (name.into(), column)).collect();
         let Some((first, model)) = columns.first() else {
-            return Err(Error::Table("a table needs at least one column".into()));
+            return Err(Error::table("a table needs at least one column"));
         };
         for (i, (name, column)) in columns.iter().enumerate() {
             let shown = visible(name);
             if name.is_empty() {
-                return Err(Error::Table(format!("column {} has no name", i + 1)));
+                return Err(Error::table(format!("column {} has no name", i + 1)));
             }
             if columns[..i].iter().any(|(other, _)| other == name) {
-                return Err(Error::Table(format!("two columns are named `{shown}`")));
+                return Err(Error::table(format!("two columns are named `{shown}`")));
             }
             if column.len() != model.len() {
                 let first = visible(first);
-                return Err(Error::Table(format!("column `{shown}` has {} rows, `{first}` has {}", column.len(), model.len())));
+                return Err(Error::table(format!("column `{shown}` has {} rows, `{first}` has {}", column.len(), model.len())));
             }
             if let Some(row) = column.not_finite() {
-                return Err(Error::Table(format!("column `{shown}`, row {}: not a finite number; undefined must be null", row + 1)));
+                return Err(Error::table(format!("column `{shown}`, row {}: not a finite number; undefined must be null", row + 1)));
             }
         }
         Ok(Table { columns })
@@ -132,13 +132,13 @@ impl Table {
         self.columns.iter().find(|(own, _)| own == name).map(|(_, column)| column)
     }
 
-    /// Rows of several tables with the same columns, each named by its table and its place there.
+    /// Rows of several tables with the same columns. A row is given by the index of its table and its index there.
     pub fn gather(tables: &[&Table], rows: &[(usize, usize)]) -> Result<Table> {
         fn taken<T: Clone>(rows: &[(usize, usize)], columns: Vec<Option<&[Option<T>]>>) -> Option<Vec<Option<T>>> {
             let columns: Vec<&[Option<T>]> = columns.into_iter().collect::<Option<_>>()?;
             rows.iter().map(|&(table, row)| columns.get(table)?.get(row).cloned()).collect()
         }
-        let Some(first) = tables.first() else { return Err(Error::Table("no tables to gather rows from".into())) };
+        let Some(first) = tables.first() else { return Err(Error::table("no tables to gather rows from")) };
         let column = |(name, model): &(String, Column)| {
             let own = || tables.iter().map(|table| table.column(name));
             let gathered = match model {
@@ -148,22 +148,22 @@ impl Table {
             };
             gathered
                 .map(|column| (name.clone(), column))
-                .ok_or_else(|| Error::Table(format!("column `{}` differs between tables", visible(name))))
+                .ok_or_else(|| Error::table(format!("column `{}` differs between tables", visible(name))))
         };
         Table::new(first.columns.iter().map(column).collect::<Result<Vec<_>>>()?)
     }
 
-    /// The text of a cell; None where it is undefined, of another type or not there.
+    /// The text of a cell; `None` if it is undefined, of another type or missing.
     pub fn text(&self, column: &str, row: usize) -> Option<&str> {
         self.column(column)?.texts()?.get(row)?.as_deref()
     }
 
-    /// The integer of a cell; None where it is undefined, of another type or not there.
+    /// The integer of a cell; `None` if it is undefined, of another type or missing.
     pub fn integer(&self, column: &str, row: usize) -> Option<i64> {
         self.column(column)?.integers()?.get(row).copied().flatten()
     }
 
-    /// The number of a cell, real or whole; None where it is undefined, of another type or not there.
+    /// The number of a cell, real or integer; `None` if it is undefined, of another type or missing.
     pub fn real(&self, column: &str, row: usize) -> Option<f64> {
         match self.column(column)?.cell(row) {
             Cell::Real(number) => Some(number),
@@ -172,7 +172,7 @@ impl Table {
         }
     }
 
-    /// The same without some columns; at least one must be left.
+    /// The table without some columns; at least one must remain.
     pub fn without(&self, names: &[&str]) -> Table {
         Table { columns: self.columns.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned().collect() }
     }

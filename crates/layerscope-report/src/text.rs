@@ -1,12 +1,15 @@
-//! Text from anywhere and numbers, as people may safely see them.
+//! Text and numbers in a form that is safe to show.
 
-/// How many characters of a text people are shown in a table.
+/// How many characters [`shortened`] keeps.
 pub const SHOWN_CHARACTERS: usize = 100;
+
+/// How many characters of a text go into a cell of Markdown: no formula or name of ours comes near.
+pub(crate) const CELL_CHARACTERS: usize = 500;
 
 /// Significant digits people are shown.
 const DIGITS: i32 = 5;
 
-/// Whether a character moves, reorders or hides what is around it instead of being seen.
+/// Whether a character is invisible, or moves, reorders or hides the text around it.
 pub fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -18,12 +21,12 @@ pub fn is_hidden(character: char) -> bool {
         )
 }
 
-/// The text with hidden characters as `\u{..}`: safe for a terminal, and always one line.
+/// The text with hidden characters as `\u{..}`: safe in a terminal, and always on one line.
 pub fn visible(text: &str) -> String {
     text.chars().flat_map(|character| pieces(character, is_hidden(character))).collect()
 }
 
-/// A text in JSON with its hidden characters as `\u....`: the same text to a program, and harmless in a terminal. Line ends stay.
+/// JSON with hidden characters as `\u....`: the same for a program, and safe in a terminal. Line ends stay.
 pub fn visible_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for character in json.chars() {
@@ -42,14 +45,19 @@ pub(crate) fn push_json_escape(character: char, out: &mut String) {
     out.extend(character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
 }
 
-/// [`visible`], and cut to [`SHOWN_CHARACTERS`] with an ellipsis, never inside an escape.
+/// [`visible`], cut to [`SHOWN_CHARACTERS`] with an ellipsis, but never inside an escape.
 pub fn shortened(text: &str) -> String {
+    shortened_to(text, SHOWN_CHARACTERS)
+}
+
+/// [`visible`], and cut to this many characters with an ellipsis, never inside an escape.
+pub(crate) fn shortened_to(text: &str, characters: usize) -> String {
     let mut shown = String::new();
     let mut length = 0;
     for character in text.chars() {
         let escape = is_hidden(character);
         length += pieces(character, escape).count();
-        if length > SHOWN_CHARACTERS {
+        if length > characters {
             shown.push('…');
             break;
         }
@@ -64,12 +72,12 @@ fn pieces(character: char, escape: bool) -> impl Iterator<Item = char> {
     (!escape).then_some(character).into_iter().chain(escaped)
 }
 
-/// A finite number with every digit it takes to read the same number again.
+/// A finite number with as many digits as it takes to read back the same number.
 pub fn exact(number: f64) -> String {
     format!("{number:?}")
 }
 
-/// A finite number with five significant digits: plain where that is short, else with an exponent (`1.2346e9`).
+/// A finite number with five significant digits, and with an exponent (`1.2346e9`) if it is very large or very small.
 pub fn rounded(number: f64) -> String {
     if number == 0.0 {
         return "0".into();
@@ -82,7 +90,7 @@ pub fn rounded(number: f64) -> String {
     }
 }
 
-/// The names, those that are taken already with a number behind them.
+/// The names, made distinct: a repeated name gets a number appended.
 pub fn distinct(names: Vec<String>) -> Vec<String> {
     let mut taken: Vec<String> = Vec::with_capacity(names.len());
     for name in names {

@@ -1,16 +1,15 @@
 //! Figures of made-up runs: their files are what they should be. What they plot: `figure_numbers.rs`.
 
-#[allow(dead_code)] // each test uses its part
 mod support;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use layerscope_report::figure::{self, LIST, Settings, Theme};
-use layerscope_report::{Run, Table};
+use layerscope_report::{Manifest, Run, Table};
+use layerscope_testing::made_up_runs::{DECODER, ENCODER, HOSTILE, Shape, projected, run};
 use support::drawn::{draw, only, small, trained};
 use support::files::{Folder, check_pdf, check_png, check_svg};
-use support::{DECODER, ENCODER, HOSTILE, Shape, projected, run};
 
 #[test]
 fn every_figure_is_drawn_in_every_format() {
@@ -42,7 +41,7 @@ fn every_figure_is_drawn_in_every_format() {
                 }
             }
         }
-        assert!(drawing.skipped.iter().all(|skipped| !skipped.reason.is_empty()));
+        assert!(drawing.skipped.iter().all(|skipped| !skipped.reason.flags().is_empty()));
         let accounted: BTreeSet<&str> =
             drawing.written.iter().map(|written| written.figure).chain(drawing.skipped.iter().map(|skipped| skipped.figure)).collect();
         assert_eq!(accounted.len(), LIST.len(), "every figure is drawn or has a reason");
@@ -57,7 +56,7 @@ fn hostile_names_are_inert_everywhere() {
     let out = Folder::new("hostile");
     let model = "../../etc/<script>%_&$#{}\\\u{202e}😀";
     let mut runs = vec![run(&Shape { layers: 2, groups: 60, token_states: 2, ..ENCODER })];
-    runs[0].manifest["model"]["name"] = model.into();
+    runs[0].manifest.model.name = Some(model.into());
     runs.push(runs[0].clone());
     let settings =
         Settings { title: Some("</text><script>\u{7}".into()), ..only(&["fig1", "fig2", "fig4", "fig8", "fig21", "table1", "table2"]) };
@@ -91,10 +90,10 @@ fn hostile_names_are_inert_everywhere() {
 fn what_is_missing_is_said() {
     let out = Folder::new("missing");
     let mut bare = run(&Shape { layers: 1, groups: 5, token_states: 1, ..ENCODER });
-    let nothing = Run { groups: None, tokens: None, manifest: serde_json::json!({}), ..bare.clone() };
+    let nothing = Run { groups: None, tokens: None, manifest: Manifest::default(), ..bare.clone() };
     let drawing = draw(&[nothing], &Settings::default(), &out);
-    let reason = |figure: &str| drawing.skipped.iter().find(|skipped| skipped.figure == figure).map(|skipped| skipped.reason.as_str());
-    assert_eq!(reason("fig2"), Some("the run has no groups.parquet"));
+    let reason = |figure: &str| drawing.skipped.iter().find(|skipped| skipped.figure == figure).map(|skipped| skipped.reason.flags());
+    assert_eq!(reason("fig2").unwrap(), "the run has no groups.parquet");
     assert!(
         reason("fig1").unwrap().contains("--tokens")
             && reason("fig9").unwrap().contains("manifest")
@@ -114,17 +113,30 @@ fn wrong_settings_are_one_clear_line() {
     let out = Folder::new("wrong");
     let runs = [run(&Shape { layers: 1, groups: 5, ..ENCODER })];
     let problem = |runs: &[Run], settings: Settings| figure::draw(runs, &settings, &out.0, &mut |_| {}).unwrap_err().to_string();
-    assert!(problem(&runs, only(&["fig99\n"])).starts_with("unknown figure `fig99\\u{a}`; use fig1, fig2"));
-    assert_eq!(problem(&[], Settings::default()), "no runs to draw figures of");
+    assert!(problem(&runs, only(&["fig99\n"])).starts_with("--only `fig99\\u{a}` is not understood; give some of fig1, fig2"));
+    assert_eq!(problem(&[], Settings::default()), "there are no runs to draw");
     assert!(problem(&runs, Settings { frequency: Some((10, 5)), ..Settings::default() }).contains("MIN:MAX"));
     let drawing = draw(&runs, &Settings { layers: vec![7], ..only(&["fig2", "fig12"]) }, &out);
-    assert!(drawing.written.is_empty() && drawing.skipped.iter().all(|skipped| skipped.reason == "layer 7 was not measured"));
+    assert!(drawing.written.is_empty() && drawing.skipped.iter().all(|skipped| skipped.reason.flags() == "layer 7 was not measured"));
     let drawing = draw(&runs, &Settings { layers: vec![0, 1], ..only(&["fig2"]) }, &out);
     let names: Vec<String> =
         drawing.written.iter().map(|written| written.files[0].file_name().unwrap().to_string_lossy().into_owned()).collect();
     assert_eq!(names, ["fig2-layer0.svg", "fig2-layer1.svg"]);
     let file = out.0.join("fig2-layer0.svg");
     assert!(figure::draw(&runs, &Settings::default(), &file, &mut |_| {}).unwrap_err().to_string().contains("fig2-layer0.svg"));
+}
+
+#[test]
+fn runs_of_one_model_have_one_name_each_everywhere() {
+    let out = Folder::new("labels");
+    let of = |folder: &str| Run { folder: folder.into(), ..run(&Shape { layers: 2, groups: 40, token_states: 0, ..ENCODER }) };
+    let runs = [of("runs/first"), of("runs/second"), of("again/second")];
+    let labels = Run::labels(&runs.iter().collect::<Vec<_>>());
+    assert_eq!(labels, ["first)", "second)", "second) 2"].map(|end| format!("{} ({end}", ENCODER.name)));
+    draw(&runs, &only(&["fig4", "fig10"]), &out);
+    assert!(labels.iter().all(|label| out.text("fig10.svg").contains(label)), "drawn");
+    assert!(labels.iter().all(|label| out.text("figures.tex").contains(&format!("{label} smallest"))), "in captions");
+    assert!(out.csv("fig4.csv").iter().all(|row| row["model"] == ENCODER.name), "numbers name the model");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use layerscope_compute::ErrorKind;
+use layerscope_error::ErrorKind;
 use layerscope_report::export::{self, Format};
 use layerscope_report::{Column, Error, Table};
 
@@ -179,14 +179,18 @@ fn json_keeps_every_character() {
 }
 
 #[test]
-fn only_people_get_long_cells_shortened() {
+fn only_people_get_very_long_cells_shortened() {
     let long = "x".repeat(10_000);
     let table = Table::new([("t", texts(&[&long]))]).unwrap();
     for format in ["csv", "json", "jsonl"] {
         assert!(printed(&table, format).contains(&long));
     }
-    assert!(printed(&table, "md").ends_with(&format!("| {}… |\n", "x".repeat(100))));
+    assert!(printed(&table, "md").ends_with(&format!("| {}… |\n", "x".repeat(500))));
     assert!(printed(&table, "latex").contains(&format!("\n{}\\ldots{{}} \\\\\n", "x".repeat(100))));
+    let formula = "a".repeat(1500);
+    let table = Table::new([("formula", texts(&["short", &formula])), ("n", Column::Integer(vec![Some(1), Some(2)]))]).unwrap();
+    let lines: Vec<usize> = printed(&table, "md").lines().map(str::len).collect();
+    assert_eq!(lines, [210, 210, 210, 1510], "whole, and only its own row is wide");
 }
 
 #[test]
@@ -209,7 +213,7 @@ fn formats_have_names() {
         assert_eq!(format.name().parse::<Format>().unwrap(), format);
     }
     let error = "xlsx\u{1b}".parse::<Format>().unwrap_err();
-    assert_eq!(error.to_string(), "unknown format `xlsx\\u{1b}`; use md, csv, json, jsonl or latex");
+    assert_eq!(error.to_string(), "--format `xlsx\\u{1b}` is not understood; give md, csv, json, jsonl or latex");
     assert_eq!(error.kind(), ErrorKind::Usage);
 }
 

@@ -1,13 +1,12 @@
 //! Tokens of ten thousand characters: figures stay figures, and programs get every character.
 
-#[allow(dead_code)] // figures use the rest of it
 mod support;
 
 use layerscope_report::figure::{self, Settings};
 use layerscope_report::page::{self, Settings as PageSettings};
 use layerscope_report::{Column, Run, Table};
+use layerscope_testing::made_up_runs::{ENCODER, Shape, run};
 use support::files::{Folder, check_pdf, check_png, check_svg};
-use support::{ENCODER, Shape, run};
 
 const LENGTH: usize = 10_000;
 
@@ -73,7 +72,7 @@ fn the_page_has_every_character_and_none_as_markup() {
         layerscope_report::export::parquet::write(table.unwrap(), &mut bytes).unwrap();
         std::fs::write(folder.0.join(format!("{name}.parquet")), bytes).unwrap();
     }
-    std::fs::write(folder.0.join("manifest.json"), run.manifest.to_string()).unwrap();
+    std::fs::write(folder.0.join("manifest.json"), serde_json::to_vec(&run.manifest).unwrap()).unwrap();
     let served = page::Served::open(std::slice::from_ref(&folder.0)).unwrap();
     assert!(served.block("run0.groups.1").unwrap().is_some());
 }

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use layerscope_report::export::parquet;
 use layerscope_report::page::{self, Served, Settings};
-use layerscope_report::{Column, Run, Table};
-use serde_json::json;
+use layerscope_report::{Column, Manifest, Run, Table};
+use serde_json::{Value, json};
 
 const HOSTILE: &str = "</script><script>alert(1)</script><!--\u{2028}\"'";
 
@@ -30,7 +30,7 @@ fn run(name: &str) -> Run {
     ]);
     Run {
         folder: PathBuf::from(format!("runs/{name}")),
-        manifest: json!({"model": {"name": HOSTILE}, "warnings": [HOSTILE]}),
+        manifest: manifest(json!({"model": {"name": HOSTILE}, "warnings": [HOSTILE]})),
         layers: layers.unwrap(),
         groups: Some(groups.unwrap()),
         components: None,
@@ -38,6 +38,10 @@ fn run(name: &str) -> Run {
         tokens: None,
         norms: None,
     }
+}
+
+fn manifest(json: Value) -> Manifest {
+    serde_json::from_value(json).unwrap()
 }
 
 fn written(runs: &[Run], settings: &Settings) -> String {
@@ -81,7 +85,7 @@ impl Folder {
             fs::write(folder.join(format!("{name}.parquet.new")), bytes).unwrap();
             fs::rename(folder.join(format!("{name}.parquet.new")), folder.join(format!("{name}.parquet"))).unwrap();
         }
-        fs::write(folder.join("manifest.json"), run.manifest.to_string()).unwrap();
+        fs::write(folder.join("manifest.json"), serde_json::to_vec(&run.manifest).unwrap()).unwrap();
         Run::open(&folder).unwrap()
     }
 }
@@ -169,7 +173,8 @@ fn a_trajectory_has_the_tables_of_its_steps() {
     folder.stored("t/steps/step0", &long(10));
     folder.stored("t/steps/step8", &long(20));
     let entry = |step: i64, status: &str| json!({"revision": format!("step{step}"), "step": step, "status": status, "folder": format!("steps/step{step}")});
-    let manifest = json!({"model": {"name": "t"}, "trajectory": [entry(8, "measured"), entry(0, "measured"), entry(4, "missing")]});
+    let manifest =
+        manifest(json!({"model": {"name": "t"}, "trajectory": [entry(8, "measured"), entry(0, "measured"), entry(4, "missing")]}));
     let matrices = Table::new([
         ("point", Column::Text(vec![Some("input_embedding".into()); 3])),
         ("group_id", Column::Integer(vec![Some(5), Some(6), Some(5)])),
@@ -238,7 +243,7 @@ fn a_run_that_is_replaced_stays_what_it_was_for_those_who_look_at_it() {
     assert_eq!(served.is_current(), Some(true));
     fs::remove_file(folder.0.join("a/manifest.json")).unwrap();
     assert_eq!(served.is_current(), None);
-    folder.stored("a", &Run { manifest: json!({"model": {"name": "another"}}), ..long(50) });
+    folder.stored("a", &Run { manifest: manifest(json!({"model": {"name": "another"}})), ..long(50) });
     assert_eq!(served.is_current(), Some(false));
     assert_eq!(served.block("run0.groups.3").unwrap(), before);
     let fresh = Served::open(&folders).unwrap();

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use layerscope_stats::measure::{Clusters, Dimensions, Points, Spectrum, linearity, log_partition, silhouettes};
 use layerscope_stats::sketch::{
-    BatchCovariance, CentredRows, Covariance, LensSpace, Lenses, Pairs, PointSketch, Scatter, SequenceShape, Sketch, SketchSet, sample_hash,
+    BatchCovariance, BatchSpace, CentredRows, Covariance, Mergeable, Pairs, PointMoments, Scatter, SequenceShape, Sketch, SketchKind,
+    SketchSet, SketchShape, Sketches, sample_hash,
 };
 use layerscope_stats::{BatchRows, Segments};
 
@@ -64,24 +65,25 @@ fn main() {
     let batch = BatchRows::new(&states, DIM, &segments, &sequences).expect("rows fit");
     let next_batch = BatchRows::new(&next, DIM, &segments, &sequences).expect("rows fit");
     println!("streaming, d = {DIM}, batches of {ROWS} rows, one thread");
-    let mut point = PointSketch::new(ROWS, DIM, Some(1e9));
+    let mut point = PointMoments::new(ROWS, DIM, Some(1e9));
     streaming("norms and cosines", || point.update(&batch).expect("rows fit"));
     let (mut centred, mut other) = (CentredRows::new(), CentredRows::new());
     other.fill(&next_batch);
     streaming("centre and pack", || centred.fill(&batch));
     let (mut own, mut covariance) = (BatchCovariance::default(), Covariance::new(DIM, None));
     streaming("covariance of a batch", || own.fill(None, &batch, &centred));
-    streaming("absorb covariance", || covariance.absorb(&own).expect("same shape"));
+    streaming("absorb covariance", || covariance.update(&own, &batch).expect("same shape"));
     let (mut pair, mut pairs) = (Pairs::default(), Pairs::new(DIM, DIM));
     streaming("pairs of a batch", || pair.fill(&batch, &centred, &other).expect("same rows"));
     streaming("absorb pairs", || pairs.merge(&pair).expect("same shape"));
-    streaming("sequences", || SequenceShape::new().update(&batch));
-    let set = SketchSet { covariance: true, pairs: true, sequences: true, ..SketchSet::default() };
-    let (mut space, mut lenses) = (LensSpace::new(), Lenses::new(set, DIM, Some(DIM), None));
+    streaming("sequences", || SequenceShape::default().add(&batch, None).expect("rows fit"));
+    let set = SketchSet::of(&[SketchKind::Covariance, SketchKind::Pairs, SketchKind::Shapes]);
+    let shape = SketchShape { dim: DIM, previous: Some(DIM), massive: None };
+    let (mut space, mut sketches) = (BatchSpace::new(), Sketches::new(set, &shape));
     space.prepare(set, None, &next_batch).expect("rows fit");
     streaming("all of it", || {
         space.prepare(set, None, &batch).expect("rows fit");
-        lenses.absorb(&space, &batch, None).expect("rows fit");
+        sketches.update(&space, &batch).expect("rows fit");
     });
 
     println!("finish, d = {DIM}, a sample of 20000, {threads} threads");
@@ -89,7 +91,7 @@ fn main() {
     scatter.merge(covariance.typical()).expect("same shape");
     timed("eigenvalues", || Spectrum::of_covariance(&scatter));
     let mut next_covariance = Covariance::new(DIM, None);
-    (0..12).for_each(|_| next_covariance.update(&next_batch).expect("rows fit"));
+    (0..12).for_each(|_| next_covariance.add(&next_batch, None).expect("rows fit"));
     timed("linearity", || linearity(&scatter, next_covariance.typical(), &pairs));
     let sample: Vec<f32> = (0..20_000 * DIM).map(|at| normal(3, at as u64)).collect();
     timed("TwoNN", || Dimensions::new(&sample, DIM, 0, threads));

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use layerscope_stats::sketch::{CorpusMoments, GroupMoments, PointSketch, SequenceSimilarity, sample_hash};
+use layerscope_stats::sketch::{CorpusMoments, GroupMoments, PointMoments, SequenceSimilarity, sample_hash};
 use layerscope_stats::{BatchRows, Segments};
 
 const ROWS: usize = 1024;
@@ -55,12 +55,12 @@ fn main() {
         speed("corpus", &mut |batch| corpus.update(batch).expect("rows fit"));
         let mut similarity = SequenceSimilarity::new();
         speed("sequences", &mut |batch| similarity.update(batch));
-        let mut point = PointSketch::new(GROUPS, dim, Some(1e9));
+        let mut point = PointMoments::new(GROUPS, dim, Some(1e9));
         speed("all", &mut |batch| point.update(batch).expect("rows fit"));
         // A massive state at the start of every sequence, as in GPT-2.
         let mut massive = states.clone();
         massive.chunks_exact_mut(dim * SEQUENCE).for_each(|sequence| sequence[0] = 3000.0);
-        let mut point = PointSketch::new(GROUPS, dim, Some(1000.0));
+        let mut point = PointMoments::new(GROUPS, dim, Some(1000.0));
         let start = Instant::now();
         for segments in &batches {
             point.update(&BatchRows::new(&massive, dim, segments, &sequences).expect("rows fit")).expect("rows fit");
@@ -69,7 +69,7 @@ fn main() {
         let many = states.repeat(MANY_BATCHES);
         for groups in [1, 8, 64] {
             let segments = Segments::new(&(0..4 * ROWS as u32).map(|row| row * 7919 % groups).collect::<Vec<u32>>());
-            let mut point = PointSketch::new(groups as usize, dim, None);
+            let mut point = PointMoments::new(groups as usize, dim, None);
             let mut best = f64::INFINITY;
             for _ in 0..5 {
                 let start = Instant::now();

@@ -1,6 +1,6 @@
 //! What can go wrong between rows and tables.
 
-use layerscope_compute::ErrorKind;
+use layerscope_error::ErrorKind;
 
 /// This crate's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -11,6 +11,15 @@ pub enum Error {
     /// Rows that do not fit together or do not fit the sketch.
     #[error("{0}")]
     Rows(String),
+    /// A row that counts has a component that is not a number, or infinite.
+    #[error("row {row} is not finite")]
+    NotFinite {
+        /// The row.
+        row: u32,
+    },
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] layerscope_compute::Error),
     /// Two sketches that do not belong together.
     #[error("cannot merge: {0}")]
     Mismatch(String),
@@ -28,9 +37,18 @@ impl Error {
     /// What kind of trouble this is.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Error::Rows(_) => ErrorKind::Usage,
+            Error::Rows(_) | Error::NotFinite { .. } => ErrorKind::Usage,
+            Error::Device(error) => error.kind(),
             Error::Mismatch(_) => ErrorKind::Refused,
             Error::Tensor { .. } => ErrorKind::Io,
+        }
+    }
+
+    /// The same about a tensor whose name lacks a prefix so far.
+    pub(crate) fn under(self, prefix: &str) -> Self {
+        match self {
+            Error::Tensor { tensor, problem } => Error::Tensor { tensor: format!("{prefix}.{tensor}"), problem },
+            other => other,
         }
     }
 

@@ -1,25 +1,25 @@
-//! The groups of a batch by small numbers.
+//! Small numbers for the groups of a batch.
 
 use std::collections::HashMap;
 
-use crate::rows::NOT_COUNTED;
+use crate::segments::NOT_COUNTED;
 
-/// Rows that a group has at least, on average, to be one of few: merging a group costs as much as entering a few rows.
+/// Groups are few if they have at least this many rows on average: merging a group costs as much as entering a few rows.
 const ROWS_PER_GROUP: usize = 16;
 /// Ids below this are numbered without hashing.
 const DIRECT: u64 = 1 << 14;
 
-/// Few groups of many rows, numbered as they come.
+/// A few groups of many rows, numbered in the order of their first rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbered {
-    /// Of every row.
+    /// The number of every row's group.
     pub numbers: Vec<u32>,
     /// The first row of every group.
     pub firsts: Vec<usize>,
 }
 
 impl Numbered {
-    /// Rows of one group. None if there are many groups for so many rows, here as below.
+    /// All rows in one group. None if there are too many groups for so few rows, here and below.
     pub fn all_equal(rows: usize) -> Option<Numbered> {
         (rows >= ROWS_PER_GROUP).then(|| Numbered { numbers: vec![0; rows], firsts: vec![0] })
     }

@@ -3,7 +3,7 @@
 //! Every element is one chain of fused multiply-adds in the order of the rows, cut every [`K_BLOCK`]: its bits depend neither on the
 //! instruction set nor on the other columns. A product of two f32 numbers fits f64, so what is lost is lost in sums only.
 
-use layerscope_compute::cpu::Isa;
+use layerscope_compute::cpu::{InstructionSet, Isa};
 use layerscope_compute::for_each_isa;
 
 /// Columns of a panel: three vectors of eight.
@@ -159,14 +159,14 @@ fn multiply(isa: Isa, a: &Panels, b: &Panels, half: bool, blocks: &mut [f64]) {
     if a.depth == 0 {
         blocks.fill(0.0);
     }
-    match isa {
+    match isa.set() {
         // SAFETY: detected at run time.
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => unsafe { x86::multiply_avx512(a, b, half, blocks) },
+        InstructionSet::Avx512 => unsafe { x86::multiply_avx512(a, b, half, blocks) },
         // SAFETY: detected at run time.
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => unsafe { x86::multiply_avx2(a, b, half, blocks) },
-        Isa::Portable => multiply_blocks::<Portable>(a, b, half, blocks),
+        InstructionSet::Avx2 => unsafe { x86::multiply_avx2(a, b, half, blocks) },
+        InstructionSet::Portable => multiply_blocks::<Portable>(a, b, half, blocks),
     }
 }
 

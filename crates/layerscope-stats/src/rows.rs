@@ -1,123 +1,13 @@
-//! One batch of hidden states at one point, and which of its rows count for which group.
+//! The hidden states of one batch at one point.
+
+use std::borrow::Cow;
 
 use layerscope_compute::cpu::Isa;
 
+use crate::batch::BatchInfo;
 use crate::error::{Error, Result};
 use crate::kernels;
-
-/// The group of a row that is not counted (special tokens, context that another window counts, rows that are not finite).
-pub const NOT_COUNTED: u32 = u32::MAX;
-
-/// The rows of one group within [`Segments::order`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// The group.
-    pub group: u32,
-    /// Its first place in the order.
-    pub start: u32,
-    /// One past its last place.
-    pub end: u32,
-}
-
-/// Counted rows sorted by group. Built once per batch, used at every point.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Segments {
-    order: Vec<u32>,
-    segments: Vec<Segment>,
-    counted: Vec<u32>,
-}
-
-impl Segments {
-    /// From the group of every row; [`NOT_COUNTED`] leaves a row out. Rows of one group keep their order.
-    pub fn new(groups: &[u32]) -> Segments {
-        Segments::of(groups.iter().enumerate().filter(|(_, group)| **group != NOT_COUNTED).map(|(row, &group)| (group, row as u32)))
-    }
-
-    /// From (group, row), rows ascending.
-    pub(crate) fn of(pairs: impl Iterator<Item = (u32, u32)>) -> Segments {
-        let most = pairs.size_hint().1.unwrap_or(0);
-        let (mut groups, mut counted) = (Vec::with_capacity(most), Vec::with_capacity(most));
-        for (group, row) in pairs {
-            groups.push(group);
-            counted.push(row);
-        }
-        let largest = groups.iter().max().map_or(0, |&group| group as usize);
-        match largest < 2 * groups.len() {
-            true => Segments::counted_out(&groups, counted, largest + 1),
-            false => Segments::sorted(&groups, counted),
-        }
-    }
-
-    /// Few groups: every one's rows are counted, then each row is put in its place.
-    fn counted_out(groups: &[u32], counted: Vec<u32>, known: usize) -> Segments {
-        let mut places = vec![0; known];
-        groups.iter().for_each(|&group| places[group as usize] += 1);
-        let (mut segments, mut start) = (Vec::with_capacity(known.min(groups.len())), 0);
-        for (group, place) in places.iter_mut().enumerate() {
-            let end = start + *place;
-            if end > start {
-                segments.push(Segment { group: group as u32, start, end });
-            }
-            *place = start;
-            start = end;
-        }
-        let mut order = vec![0; counted.len()];
-        for (&group, &row) in groups.iter().zip(&counted) {
-            let place = &mut places[group as usize];
-            order[*place as usize] = row;
-            *place += 1;
-        }
-        Segments { order, segments, counted }
-    }
-
-    fn sorted(groups: &[u32], counted: Vec<u32>) -> Segments {
-        let mut keys: Vec<u64> = groups.iter().zip(&counted).map(|(&group, &row)| u64::from(group) << 32 | u64::from(row)).collect();
-        keys.sort_unstable();
-        let mut segments: Vec<Segment> = Vec::new();
-        for (place, &key) in keys.iter().enumerate() {
-            let (group, place) = ((key >> 32) as u32, place as u32);
-            match segments.last_mut() {
-                Some(last) if last.group == group => last.end = place + 1,
-                _ => segments.push(Segment { group, start: place, end: place + 1 }),
-            }
-        }
-        Segments { order: keys.iter().map(|&key| key as u32).collect(), segments, counted }
-    }
-
-    /// The same rows of groups with other names: `g` becomes `names[g]`. Groups may not ascend any more.
-    pub fn renamed(&self, names: &[u32]) -> Segments {
-        let rename = |segment: &Segment| Segment { group: names[segment.group as usize], ..*segment };
-        Segments { segments: self.segments.iter().map(rename).collect(), ..self.clone() }
-    }
-
-    /// Every group with its rows, groups ascending.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &[u32])> {
-        self.segments.iter().map(|segment| (segment.group, &self.order[segment.start as usize..segment.end as usize]))
-    }
-
-    /// Counted rows sorted by group.
-    pub fn order(&self) -> &[u32] {
-        &self.order
-    }
-
-    /// Where each group lies in the order.
-    pub fn segments(&self) -> &[Segment] {
-        &self.segments
-    }
-
-    /// Counted rows as they come.
-    pub fn counted(&self) -> &[u32] {
-        &self.counted
-    }
-
-    /// Those rows for which `apart` holds, and the others.
-    pub(crate) fn partition(&self, apart: impl Fn(u32) -> bool) -> (Segments, Segments) {
-        let mut pairs: Vec<(u32, u32)> = self.iter().flat_map(|(group, rows)| rows.iter().map(move |&row| (group, row))).collect();
-        pairs.sort_unstable_by_key(|&(_, row)| row);
-        let (apart, rest): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|&(_, row)| apart(row));
-        (Segments::of(apart.into_iter()), Segments::of(rest.into_iter()))
-    }
-}
+use crate::segments::Segments;
 
 /// Hidden states of one batch at one point, with what every sketch needs of them.
 ///
@@ -125,8 +15,11 @@ impl Segments {
 pub struct BatchRows<'a> {
     states: &'a [f32],
     dim: usize,
-    segments: &'a Segments,
+    segments: Cow<'a, Segments>,
     sequences: &'a [u32],
+    documents: Option<&'a [u64]>,
+    slots: &'a [(u32, u32)],
+    excluded: u64,
     squares: Vec<f64>,
     norms: Vec<f64>,
     inverses: Vec<f64>,
@@ -134,7 +27,12 @@ pub struct BatchRows<'a> {
 }
 
 impl<'a> BatchRows<'a> {
-    /// `states` are `rows x dim`; `sequences` are cumulative lengths starting with 0 (empty if rows are no sequences).
+    /// `states` are `rows x dim`, and `info` knows what they are.
+    pub fn of(states: &'a [f32], dim: usize, info: &'a BatchInfo) -> Result<BatchRows<'a>> {
+        BatchRows::new(states, dim, info.segments(), info.sequences())?.regrouped(info)
+    }
+
+    /// The same without documents and kept rows; `sequences` are cumulative lengths starting with 0 (empty if rows are no sequences).
     pub fn new(states: &'a [f32], dim: usize, segments: &'a Segments, sequences: &'a [u32]) -> Result<BatchRows<'a>> {
         BatchRows::measured(states, dim, segments, sequences, Isa::detect())
     }
@@ -152,7 +50,7 @@ impl<'a> BatchRows<'a> {
         Ok(batch)
     }
 
-    /// Without norms, and memory for them.
+    /// Without norms; no memory is taken for them yet.
     pub(crate) fn unmeasured(
         states: &'a [f32],
         dim: usize,
@@ -161,11 +59,12 @@ impl<'a> BatchRows<'a> {
         isa: Isa,
     ) -> Result<BatchRows<'a>> {
         if dim == 0 || !states.len().is_multiple_of(dim) {
-            return Err(Error::Rows(format!("{} numbers are no rows of {dim} components", states.len())));
+            return Err(Error::Rows(format!("{} numbers do not make rows of {dim} components", states.len())));
         }
         check(states.len() / dim, segments, sequences)?;
         let (squares, norms, inverses) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(BatchRows { states, dim, segments, sequences, squares, norms, inverses, isa })
+        let (segments, documents, slots, excluded) = (Cow::Borrowed(segments), None, [].as_slice(), 0);
+        Ok(BatchRows { states, dim, segments, sequences, documents, slots, excluded, squares, norms, inverses, isa })
     }
 
     /// Computes the norms of these rows.
@@ -181,13 +80,35 @@ impl<'a> BatchRows<'a> {
         }
     }
 
-    /// The same states with other groups and sequences; norms are not computed again.
-    pub fn regrouped<'b>(self, segments: &'b Segments, sequences: &'b [u32]) -> Result<BatchRows<'b>>
+    /// The same states with what `info` says about them; norms are not computed again.
+    pub fn regrouped<'b>(self, info: &'b BatchInfo) -> Result<BatchRows<'b>>
     where
         'a: 'b,
     {
-        check(self.rows(), segments, sequences)?;
-        Ok(BatchRows { segments, sequences, ..self })
+        let rows = self.rows();
+        check(rows, info.segments(), info.sequences())?;
+        if let Some(documents) = info.documents().filter(|documents| documents.len() != rows) {
+            return Err(Error::Rows(format!("{} documents do not fit {rows} rows: give one for every row", documents.len())));
+        }
+        if let Some((row, _)) = info.slots().iter().find(|(row, _)| *row as usize >= rows) {
+            return Err(Error::Rows(format!("row {row} is to be kept, but the batch has {rows} rows")));
+        }
+        let (segments, sequences) = (Cow::Borrowed(info.segments()), info.sequences());
+        Ok(BatchRows { segments, sequences, documents: info.documents(), slots: info.slots(), ..self })
+    }
+
+    /// Counted rows whose states are not finite.
+    pub fn not_finite(&self) -> Vec<u32> {
+        self.segments.counted().iter().copied().filter(|&row| !self.norms[row as usize].is_finite()).collect()
+    }
+
+    /// Leaves some counted rows out, and remembers how many.
+    pub fn without(mut self, rows: &[u32]) -> BatchRows<'a> {
+        if !rows.is_empty() {
+            let (_, rest) = self.segments.partition(|row| rows.contains(&row));
+            (self.segments, self.excluded) = (Cow::Owned(rest), self.excluded + rows.len() as u64);
+        }
+        self
     }
 
     fn rows(&self) -> usize {
@@ -199,9 +120,24 @@ impl<'a> BatchRows<'a> {
         self.dim
     }
 
-    /// Which rows count for which group.
-    pub fn segments(&self) -> &'a Segments {
-        self.segments
+    /// The counted rows of each group.
+    pub fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    /// The document of every row, if it is known.
+    pub fn documents(&self) -> Option<&'a [u64]> {
+        self.documents
+    }
+
+    /// (row, slot) of the rows that are kept whole.
+    pub fn slots(&self) -> &'a [(u32, u32)] {
+        self.slots
+    }
+
+    /// How many rows were [left out](BatchRows::without).
+    pub fn excluded(&self) -> u64 {
+        self.excluded
     }
 
     /// ||x|| of every row, counted or not.
@@ -220,8 +156,8 @@ impl<'a> BatchRows<'a> {
     }
 
     /// Counted rows of each sequence.
-    pub(crate) fn counted_by_sequence(&self) -> impl Iterator<Item = &'a [u32]> {
-        let mut rest = self.segments.counted.as_slice();
+    pub(crate) fn counted_by_sequence(&self) -> impl Iterator<Item = &[u32]> {
+        let mut rest = self.segments.counted();
         self.sequences.iter().skip(1).map(move |&end| {
             let (rows, later) = rest.split_at(rest.partition_point(|&row| row < end));
             rest = later;
@@ -229,7 +165,7 @@ impl<'a> BatchRows<'a> {
         })
     }
 
-    /// Cuts rows into pieces that fit the cache, with their shared numbers.
+    /// Cuts rows into chunks that fit the cache.
     pub(crate) fn chunks<'b>(&'b self, rows: &'b [u32]) -> impl Iterator<Item = Chunk<'b>> {
         rows.chunks(CHUNK).map(|rows| self.chunk(rows, &[]))
     }
@@ -255,7 +191,7 @@ impl<'a> BatchRows<'a> {
 
 /// Refuses groups and sequences that reach beyond the rows.
 fn check(rows: usize, segments: &Segments, sequences: &[u32]) -> Result<()> {
-    if let Some(&last) = segments.counted.last().filter(|row| **row as usize >= rows) {
+    if let Some(&last) = segments.counted().last().filter(|row| **row as usize >= rows) {
         return Err(Error::Rows(format!("row {last} is counted, but the batch has {rows} rows")));
     }
     let ascending = sequences.is_sorted() && sequences.first().is_none_or(|first| *first == 0);
@@ -276,7 +212,7 @@ pub(crate) struct Chunk<'a> {
     /// 1 / ||x|| of every row of the batch, 0 for zero rows.
     pub inverses: &'a [f64],
     pub rows: &'a [u32],
-    /// Rows that are worth fetching meanwhile.
+    /// Rows worth fetching meanwhile.
     pub ahead: &'a [u32],
 }
 
@@ -289,7 +225,7 @@ pub(crate) struct Scalars {
 }
 
 impl Scalars {
-    /// From ||x||^2 of every row, for those who do not ask for unit vectors.
+    /// From ||x||^2 of every row, where unit vectors are not kept.
     pub fn of_squares(squares: &[f64]) -> Scalars {
         let n = squares.len() as f64;
         let norm = squares.iter().map(|square| square.sqrt()).sum::<f64>() / n;
@@ -300,25 +236,7 @@ impl Scalars {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rows_of_a_group_stay_in_order() {
-        let segments = Segments::new(&[7, 2, NOT_COUNTED, 7, 2]);
-        assert_eq!(segments.order(), [1, 4, 0, 3]);
-        assert_eq!(segments.counted(), [0, 1, 3, 4]);
-        assert_eq!(segments.segments(), [Segment { group: 2, start: 0, end: 2 }, Segment { group: 7, start: 2, end: 4 }]);
-        assert_eq!(segments.renamed(&[0, 0, 5, 0, 0, 0, 0, 1]).iter().collect::<Vec<_>>(), [(5, &[1u32, 4][..]), (1, &[0, 3])]);
-        let (apart, rest) = segments.partition(|row| row == 3);
-        assert_eq!(apart, Segments::new(&[NOT_COUNTED, NOT_COUNTED, NOT_COUNTED, 7]));
-        assert_eq!(rest, Segments::new(&[7, 2, NOT_COUNTED, NOT_COUNTED, 2]));
-    }
-
-    #[test]
-    fn counting_and_sorting_give_the_same_order() {
-        let groups: Vec<u32> = (0..500).map(|row| row * row % 37 * 3).collect();
-        let rows: Vec<u32> = (0..500).map(|row| 2 * row).collect();
-        assert_eq!(Segments::counted_out(&groups, rows.clone(), 200), Segments::sorted(&groups, rows));
-    }
+    use crate::segments::NOT_COUNTED;
 
     #[test]
     fn batches_that_do_not_fit_together_are_refused() {
@@ -329,6 +247,21 @@ mod tests {
         assert!(BatchRows::new(&[0.0; 4], 2, &segments, &[0, 3]).is_err());
         assert!(BatchRows::new(&[0.0; 4], 2, &segments, &[0, 2, 1]).is_err());
         assert!(BatchRows::new(&[0.0; 4], 2, &segments, &[0, 1, 2]).is_ok());
+    }
+
+    #[test]
+    fn rows_that_are_left_out_are_counted() {
+        let info = BatchInfo::new(vec![4, 0, 4, NOT_COUNTED], vec![0, 4]).with_slots(vec![(2, 7)]);
+        let states = [1.0, f32::NAN, f32::INFINITY, f32::NAN];
+        let rows = BatchRows::of(&states, 1, &info).unwrap();
+        let bad = rows.not_finite();
+        assert_eq!(bad, [1, 2]);
+        let rows = rows.without(&bad);
+        assert_eq!(*rows.segments(), Segments::new(&[4]));
+        assert_eq!((rows.excluded(), rows.slots()), (2, &[(2, 7)][..]));
+        assert!(BatchRows::of(&states[..2], 1, &info).is_err());
+        assert!(BatchRows::of(&states, 1, &info.clone().with_documents(vec![1; 3])).is_err());
+        assert!(BatchRows::of(&states, 1, &info.with_slots(vec![(4, 0)])).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! them down; it also says where they deviate and why.
 
 use layerscope_stats::measure::{Dimensions, Spectrum, adjusted_mutual_information, isoscore_star};
-use layerscope_stats::sketch::{Covariance, Scatter};
+use layerscope_stats::sketch::{Covariance, Scatter, Sketch};
 use layerscope_stats::{BatchRows, Segments};
 
 const VALUES: &str = include_str!("data/cross_check.txt");
@@ -20,7 +20,7 @@ fn cloud(bytes: &[u8]) -> (Vec<f32>, usize) {
 fn scatter(states: &[f32], dim: usize) -> Scatter {
     let segments = Segments::new(&vec![0; states.len() / dim]);
     let mut sketch = Covariance::new(dim, None);
-    sketch.update(&BatchRows::new(states, dim, &segments, &[]).unwrap()).unwrap();
+    sketch.add(&BatchRows::new(states, dim, &segments, &[]).unwrap(), None).unwrap();
     sketch.typical().clone()
 }
 

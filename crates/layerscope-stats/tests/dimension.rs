@@ -1,11 +1,9 @@
 //! Intrinsic dimension: values that other programs agree on, clouds of known dimension, and what has none.
 
-mod support;
-
 use layerscope_stats::measure::{Dimensions, Spectrum, through_origin, twonn};
-use layerscope_stats::sketch::Covariance;
+use layerscope_stats::sketch::{Covariance, Sketch};
 use layerscope_stats::{BatchRows, Segments};
-use support::Random;
+use layerscope_testing::made_up_states::Random;
 
 /// The 100 x 2 cloud: npy, f64, row by row.
 fn two_gaussians() -> Vec<f64> {
@@ -55,7 +53,7 @@ fn the_published_values_of_the_cloud_of_two_gaussians() {
     assert_eq!(found.twonn.se, Some(found.twonn.value.unwrap() / 90f64.sqrt()));
     let segments = Segments::new(&[0; 100]);
     let mut sketch = Covariance::new(2, None);
-    sketch.update(&BatchRows::new(&states, 2, &segments, &[]).unwrap()).unwrap();
+    sketch.add(&BatchRows::new(&states, 2, &segments, &[]).unwrap(), None).unwrap();
     let spectrum = Spectrum::of_covariance(sketch.typical()).unwrap();
     six_digits(spectrum.anisotropy(), 0.893131);
     six_digits(spectrum.participation_ratio(), 1.235934);

@@ -1,15 +1,13 @@
 //! Every value of every table against the definitions taken literally, on ordinary and on adversarial data.
 
-mod support;
-
-use layerscope_stats::measure::{Family, MEASURES, Measure, Needs, PointTables, Selection, Settings};
-use support::naive::{self, Naive};
-use support::{Data, Random, all_kinds};
+use layerscope_stats::measure::{MEASURES, Measure, PointTables, Selection, Settings};
+use layerscope_testing::made_up_states::{Data, Random, all_kinds};
+use layerscope_testing::naive::{self, Naive};
 
 const TOLERANCE: f64 = 1e-10;
 
 fn settings() -> Settings {
-    Settings { frequency: Some(8..=200), predicted_q: Some(7.5) }
+    Settings { frequency: Some(8..=200), predicted_q: Some(7.5), ..Settings::default() }
 }
 
 /// Value by name, with the scale that its tolerance is relative to.
@@ -73,7 +71,7 @@ fn every_row_of_the_layers_table_equals_its_definition() {
     for data in all_kinds() {
         let settings = settings();
         let frequency = settings.frequency.clone().unwrap();
-        let tables = PointTables::new(&data.sketch(100), &settings).unwrap();
+        let tables = PointTables::of_moments(&data.sketch(100), &settings).unwrap();
         let naive = |selection| Naive::new(&data, selection, &frequency);
         let (all, selected, typical) = (naive(Selection::All), naive(Selection::Selected), naive(Selection::Typical));
         for row in &tables.layers {
@@ -93,7 +91,7 @@ fn every_row_of_the_layers_table_equals_its_definition() {
 #[test]
 fn every_group_equals_its_definition() {
     for data in all_kinds() {
-        let tables = PointTables::new(&data.sketch(100), &settings()).unwrap();
+        let tables = PointTables::of_moments(&data.sketch(100), &settings()).unwrap();
         let naive = Naive::new(&data, Selection::All, &(1..=1));
         assert_eq!(tables.groups.len(), naive.groups.len(), "{}", data.name);
         for (ours, theirs) in tables.groups.iter().zip(&naive.groups) {
@@ -114,7 +112,7 @@ fn every_group_equals_its_definition() {
 #[test]
 fn every_component_equals_its_definition() {
     for data in all_kinds() {
-        let tables = PointTables::new(&data.sketch(100), &settings()).unwrap();
+        let tables = PointTables::of_moments(&data.sketch(100), &settings()).unwrap();
         let naive = Naive::new(&data, Selection::All, &(1..=1));
         let states = naive.states();
         let Some(mu) = naive::mean(&states) else {
@@ -147,18 +145,15 @@ fn every_component_equals_its_definition() {
 
 #[test]
 fn rows_come_in_the_order_of_the_table_of_measures_and_all_of_them_come() {
-    let tables = PointTables::new(&all_kinds()[0].sketch(100), &settings()).unwrap();
+    let tables = PointTables::of_moments(&all_kinds()[0].sketch(100), &settings()).unwrap();
     for selection in [Selection::All, Selection::Selected, Selection::Typical] {
         let mut names: Vec<&str> = tables.layers.iter().filter(|row| row.selection == selection).map(|row| row.measure).collect();
         names.dedup();
         let order: Vec<&str> = MEASURES.iter().map(|measure| measure.name).filter(|name| names.contains(name)).collect();
         assert_eq!(names, order);
         if selection == Selection::All {
-            // The rest comes from other sketches: see lenses.rs.
-            let here = |measure: &&Measure| {
-                let family = matches!(measure.family, Family::Norm | Family::Cosine) || measure.name == "massive_activations";
-                family && measure.needs != Needs::Tokens
-            };
+            // The rest comes from other sketches: see sketches.rs.
+            let here = |measure: &&Measure| measure.compute.is_of_moments();
             assert_eq!(names.len(), MEASURES.iter().filter(here).count());
         }
     }
@@ -169,7 +164,7 @@ fn rows_come_in_the_order_of_the_table_of_measures_and_all_of_them_come() {
 #[test]
 fn jackknife_errors_equal_the_naive_ones() {
     let data = Data::zipf(31, 1200, 5, 90);
-    let tables = PointTables::new(&data.sketch(100), &settings()).unwrap();
+    let tables = PointTables::of_moments(&data.sketch(100), &settings()).unwrap();
     let error = |measure: &str, variant: Option<&str>| {
         let found =
             tables.layers.iter().find(|row| row.selection == Selection::All && row.measure == measure && row.variant.as_deref() == variant);
@@ -223,7 +218,7 @@ fn a_million_near_identical_vectors() {
     let m = mean.iter().map(|x| x * x).sum::<f64>();
     for tokens in [500, 20_000] {
         let sketch = data.sketch(tokens);
-        let tables = PointTables::new(&sketch, &Settings::default()).unwrap();
+        let tables = PointTables::of_moments(&sketch, &Settings::default()).unwrap();
         let group = &tables.groups[0];
         assert!((group.v - v).abs() <= 1e-9 * v, "even relative to V: {} {v}", group.v);
         assert!((group.m - m).abs() <= 1e-13 * m);
@@ -256,12 +251,12 @@ fn f32_running_means_lose_the_variance_and_ours_does_not() {
     assert!((truth - 0.063).abs() < 1e-3);
     let naive = f32_running_means(&data);
     assert!((naive - truth).abs() > 0.5 * truth, "f32 gives {naive} for {truth}");
-    let ours = PointTables::new(&data.sketch(100), &Settings::default()).unwrap().groups[0].v;
+    let ours = PointTables::of_moments(&data.sketch(100), &Settings::default()).unwrap().groups[0].v;
     assert!((ours - truth).abs() <= 1e-12 * truth, "{ours} {truth}");
     // And squares that overflow f32.
     let huge = data.map("huge", |_, _, x| x.iter_mut().for_each(|x| *x *= 1e16));
     assert!(!f32_running_means(&huge).is_finite());
     let truth = Naive::new(&huge, Selection::All, &(1..=1)).v().unwrap();
-    let ours = PointTables::new(&huge.sketch(100), &Settings::default()).unwrap().groups[0].v;
+    let ours = PointTables::of_moments(&huge.sketch(100), &Settings::default()).unwrap().groups[0].v;
     assert!((ours - truth).abs() <= 1e-10 * truth, "{ours} {truth}");
 }

@@ -1,19 +1,17 @@
 //! What must hold of sketches whatever the data and however it came.
 
-mod support;
-
 use layerscope_compute::cpu::Isa;
 use layerscope_stats::measure::{Family, GroupRow, Measure, PointTables, Selection, Settings, predicted_q, variation};
-use layerscope_stats::sketch::{PointSketch, Sketch, Tensors, Values};
+use layerscope_stats::sketch::{Mergeable, PointMoments, Tensors, Values};
 use layerscope_stats::{BatchRows, Error, NOT_COUNTED, Segments};
-use support::{Data, Random, all_kinds};
+use layerscope_testing::made_up_states::{Data, Random, all_kinds};
 
 fn settings() -> Settings {
-    Settings { frequency: Some(8..=200), predicted_q: None }
+    Settings { frequency: Some(8..=200), predicted_q: None, ..Settings::default() }
 }
 
-fn tables(sketch: &PointSketch) -> PointTables {
-    PointTables::new(sketch, &settings()).unwrap()
+fn tables(sketch: &PointMoments) -> PointTables {
+    PointTables::of_moments(sketch, &settings()).unwrap()
 }
 
 /// Mean over standard deviation, at least 1.
@@ -117,13 +115,13 @@ fn encoding_and_decoding_changes_no_bit_even_half_way() {
         let half = data.lengths.len() / 2;
         let mut sketch = data.empty_sketch();
         data.feed(&mut sketch, 0..half, 100);
-        let mut tensors = sketch.tensors();
-        let mut resumed = PointSketch::from_tensors(&mut tensors).unwrap();
+        let mut tensors = sketch.encode();
+        let mut resumed = PointMoments::decode(&mut tensors).unwrap();
         assert!(tensors.0.is_empty(), "everything stored is read");
-        assert_eq!(resumed.tensors(), sketch.tensors());
+        assert_eq!(resumed.encode(), sketch.encode());
         data.feed(&mut sketch, half..data.lengths.len(), 100);
         data.feed(&mut resumed, half..data.lengths.len(), 100);
-        assert_eq!(resumed.tensors(), sketch.tensors(), "{}", data.name);
+        assert_eq!(resumed.encode(), sketch.encode(), "{}", data.name);
         assert_eq!(tables(&resumed), tables(&sketch));
     }
 }
@@ -134,11 +132,11 @@ fn instruction_sets_give_the_same_bits() {
     let segments = Segments::new(&data.ids);
     let offsets = [0, 5, 400, 700];
     let sketches = Isa::available().into_iter().map(|isa| {
-        let mut sketch = PointSketch::new(data.groups, data.dim, Some(7.0));
+        let mut sketch = PointMoments::new(data.groups, data.dim, Some(7.0));
         sketch.update(&BatchRows::with_isa(&data.states, data.dim, &segments, &offsets, isa).unwrap()).unwrap();
         sketch
     });
-    let sketches: Vec<PointSketch> = sketches.collect();
+    let sketches: Vec<PointMoments> = sketches.collect();
     assert!(sketches[0].massive_states() > 0);
     assert!(sketches.iter().all(|sketch| *sketch == sketches[0]));
 }
@@ -157,7 +155,7 @@ fn shards_that_number_their_groups_differently_merge_by_name() {
     other.ids[rows..].iter_mut().filter(|id| **id != NOT_COUNTED).for_each(|id| *id = names[*id as usize]);
     let mut second = data.empty_sketch();
     other.feed(&mut second, half..data.lengths.len(), 100);
-    let mut merged = PointSketch::new(1, data.dim, data.massive);
+    let mut merged = PointMoments::new(1, data.dim, data.massive);
     merged.merge_renamed(&first, &(0..data.groups as u32).collect::<Vec<_>>()).unwrap();
     merged.merge_renamed(&second, &names).unwrap();
     assert_close("renamed", &tables(&merged), &tables(&data.sketch(100)), 1e-12);
@@ -173,15 +171,15 @@ fn identities_hold() {
 }
 
 /// The same sketch with one number of one tensor changed by a thousandth.
-fn corrupted(sketch: &PointSketch, tensor: &str, at: usize) -> PointSketch {
-    let owned = sketch.tensors().0.into_iter().map(|(name, tensor)| (name, tensor.into_owned())).collect();
+fn corrupted(sketch: &PointMoments, tensor: &str, at: usize) -> PointMoments {
+    let owned = sketch.encode().0.into_iter().map(|(name, tensor)| (name, tensor.into_owned())).collect();
     let mut tensors = Tensors(owned);
     match &mut tensors.0.get_mut(tensor).unwrap().values {
         Values::F64(values) => values.to_mut()[at] *= 1.001,
         Values::U64(values) => values.to_mut()[at] += 3,
         Values::F32(_) => unreachable!("moments hold no f32"),
     }
-    PointSketch::from_tensors(&mut tensors).unwrap()
+    PointMoments::decode(&mut tensors).unwrap()
 }
 
 #[test]
@@ -216,10 +214,10 @@ fn identities_fail_when_an_accumulator_is_wrong() {
 
 #[test]
 fn what_does_not_belong_together_is_refused() {
-    let sketch = PointSketch::new(3, 4, Some(5.0));
+    let sketch = PointMoments::new(3, 4, Some(5.0));
     let strangers = [(2, 4, Some(5.0), true), (3, 5, Some(5.0), true), (3, 4, None, true), (3, 4, Some(5.0), false)];
     for (groups, dim, massive, units) in strangers {
-        let other = PointSketch::of(groups, dim, massive, units);
+        let other = PointMoments::of(groups, dim, massive, units);
         let refused = sketch.clone().merge(&other).unwrap_err();
         assert!(matches!(refused, Error::Mismatch(_)), "{refused}");
     }
@@ -228,19 +226,19 @@ fn what_does_not_belong_together_is_refused() {
     assert!(updated.update(&BatchRows::new(&[1.0; 8], 4, &segments, &[]).unwrap()).is_err());
     assert!(updated.update(&BatchRows::new(&[1.0; 2], 1, &segments, &[]).unwrap()).is_err());
     assert!(updated == sketch);
-    let mut tensors = sketch.tensors();
+    let mut tensors = sketch.encode();
     tensors.0.remove("groups.m2");
-    assert_eq!(PointSketch::from_tensors(&mut tensors).unwrap_err().to_string(), "tensor `groups.m2`: is missing");
+    assert_eq!(PointMoments::decode(&mut tensors).unwrap_err().to_string(), "tensor `groups.m2`: is missing");
     // A tensor that got lost is not the same as one that was never wanted.
     let counted = Data::zipf(3, 50, 4, 3).sketch(50);
     for name in ["groups.unit", "corpus.unit", "massive_groups.unit", "massive_corpus.unit"] {
-        let mut tensors = counted.tensors();
+        let mut tensors = counted.encode();
         tensors.0.remove(name);
-        assert!(PointSketch::from_tensors(&mut tensors).unwrap_err().to_string().contains("unit"), "{name}");
+        assert!(PointMoments::decode(&mut tensors).unwrap_err().to_string().contains("unit"), "{name}");
     }
-    let mut tensors = sketch.tensors();
+    let mut tensors = sketch.encode();
     tensors.0.get_mut("corpus.m2").unwrap().shape = vec![2];
-    assert!(PointSketch::from_tensors(&mut tensors).unwrap_err().to_string().contains("corpus.m2"));
+    assert!(PointMoments::decode(&mut tensors).unwrap_err().to_string().contains("corpus.m2"));
 }
 
 #[test]
@@ -274,7 +272,7 @@ fn typical_leaves_massive_states_out_and_all_has_them() {
 #[test]
 fn selected_comes_only_with_frequencies_and_prediction_only_with_weights() {
     let sketch = all_kinds()[0].sketch(100);
-    let found = PointTables::new(&sketch, &Settings::default()).unwrap();
+    let found = PointTables::of_moments(&sketch, &Settings::default()).unwrap();
     assert!(found.layers.iter().all(|row| row.selection != Selection::Selected));
     assert!(found.layers.iter().any(|row| row.measure == "predicted_q" && row.value.is_none()));
     assert_eq!(predicted_q(&[3.0, 1.0], Some(&[2.0, 0.0])), 14.0);
@@ -284,9 +282,9 @@ fn selected_comes_only_with_frequencies_and_prediction_only_with_weights() {
 #[test]
 fn memory_is_as_announced() {
     for units in [true, false] {
-        let sketch = PointSketch::of(50, 16, None, units);
-        let stored: usize = sketch.tensors().0.values().map(|tensor| tensor.values.len() * 8).sum();
-        assert!(PointSketch::bytes(50, 16, units).abs_diff(stored) < 100);
+        let sketch = PointMoments::of(50, 16, None, units);
+        let stored: usize = sketch.encode().0.values().map(|tensor| tensor.values.len() * 8).sum();
+        assert!(PointMoments::bytes(50, 16, units).abs_diff(stored) < 100);
     }
 }
 
@@ -296,7 +294,7 @@ fn rows_that_are_read_once_give_the_same_tables() {
         let segments = Segments::new(&data.ids);
         let batch = BatchRows::new(&data.states, data.dim, &segments, &[]).unwrap();
         for units in [true, false] {
-            let mut twice = PointSketch::of(data.groups, data.dim, data.massive, units);
+            let mut twice = PointMoments::of(data.groups, data.dim, data.massive, units);
             let mut once = twice.clone();
             twice.update(&batch).unwrap();
             assert_eq!(once.update_once(&data.states, &segments).unwrap(), None);
@@ -310,7 +308,7 @@ fn rows_that_are_read_once_give_the_same_tables() {
         let row = segments.counted()[segments.counted().len() / 2];
         broken[(row as usize + 1) * data.dim - 1] = f32::NAN;
         for units in [true, false] {
-            let mut sketch = PointSketch::of(data.groups, data.dim, data.massive, units);
+            let mut sketch = PointMoments::of(data.groups, data.dim, data.massive, units);
             assert_eq!(sketch.update_once(&broken, &segments).unwrap(), Some(row));
         }
     }
@@ -319,10 +317,10 @@ fn rows_that_are_read_once_give_the_same_tables() {
 #[test]
 fn without_unit_vectors_all_but_cosines_is_the_same() {
     for data in all_kinds() {
-        let (with, mut without) = (data.sketch(100), PointSketch::of(data.groups, data.dim, data.massive, false));
+        let (with, mut without) = (data.sketch(100), PointMoments::of(data.groups, data.dim, data.massive, false));
         data.batches(0..data.lengths.len(), 100, |batch| without.update(batch).unwrap());
-        let back = PointSketch::from_tensors(&mut without.tensors()).unwrap();
-        assert!(back == without && without.emptied(data.groups) == PointSketch::of(data.groups, data.dim, data.massive, false));
+        let back = PointMoments::decode(&mut without.encode()).unwrap();
+        assert!(back == without && without.emptied(data.groups) == PointMoments::of(data.groups, data.dim, data.massive, false));
         let (with, without) = (tables(&with), tables(&without));
         assert_eq!(with.layers.len(), without.layers.len());
         for (theirs, ours) in with.layers.iter().zip(&without.layers) {

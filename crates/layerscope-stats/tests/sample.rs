@@ -1,9 +1,7 @@
 //! The hash sample: the same states whatever the order, the batches and the shards.
 
-mod support;
-
-use layerscope_stats::sketch::{HashSample, SampleKey, Sketch, TokenSamples, sample_hash};
-use support::Random;
+use layerscope_stats::sketch::{HashSample, Mergeable, SampleKey, TokenSamples, sample_hash};
+use layerscope_testing::made_up_states::Random;
 
 const DIM: usize = 3;
 
@@ -59,7 +57,7 @@ fn any_partition_gives_the_identical_sample() {
         let mut merged = HashSample::new(100, DIM);
         parts.iter().for_each(|part| merged.merge(&sample_of(part, 100)).unwrap());
         assert_eq!(merged, whole);
-        assert_eq!(merged.tensors(), whole.tensors());
+        assert_eq!(merged.encode(), whole.encode());
         // Seen twice is seen once.
         merged.merge(&whole).unwrap();
         assert_eq!(merged, whole);
@@ -85,9 +83,9 @@ fn which_states_are_kept_is_known_before_there_are_any() {
 #[test]
 fn samples_survive_storage() {
     let sample = sample_of(&keys(), 64);
-    assert_eq!(HashSample::from_tensors(&mut sample.tensors()).unwrap(), sample);
+    assert_eq!(HashSample::decode(&mut sample.encode()).unwrap(), sample);
     let few = sample_of(&keys()[..5], 64);
-    let mut decoded = HashSample::from_tensors(&mut few.tensors()).unwrap();
+    let mut decoded = HashSample::decode(&mut few.encode()).unwrap();
     keys().iter().for_each(|&(hash, key)| decoded.offer(hash, key, &state(key)).unwrap());
     assert_eq!(decoded, sample);
     assert!(HashSample::new(0, DIM).offer(1, keys()[0].1, &[0.0; DIM]).is_ok());
@@ -107,7 +105,7 @@ fn chosen_tokens_have_samples_of_their_own() {
     let mut merged = of(tail);
     merged.merge(&of(head)).unwrap();
     assert_eq!(merged, whole);
-    assert_eq!(TokenSamples::from_tensors(&mut whole.tensors()).unwrap(), whole);
+    assert_eq!(TokenSamples::decode(&mut whole.encode()).unwrap(), whole);
     for (token, sample) in whole.iter() {
         assert_eq!(sample.len(), 20);
         assert!(sample.iter().all(|kept| kept.key.token == token));

@@ -3,15 +3,15 @@
 mod support;
 
 use layerscope_stats::measure::{Spectrum, top_variance};
-use layerscope_stats::sketch::{Covariance, Scatter, Sketch, Tensors};
+use layerscope_stats::sketch::{Covariance, Mergeable, Scatter, Sketch, Tensors};
 use layerscope_stats::{BatchRows, NOT_COUNTED, Segments};
+use layerscope_testing::made_up_states::{Data, Random, all_kinds};
 use support::spectrum::{Oracle, naive_covariance};
-use support::{Data, Random, all_kinds};
 
 /// Feeds whole sequences in batches of about `tokens` rows.
 fn covariance(data: &Data, sequences: std::ops::Range<usize>, tokens: usize) -> Covariance {
     let mut sketch = Covariance::new(data.dim, data.massive);
-    data.batches(sequences, tokens, |rows| sketch.update(rows).unwrap());
+    data.batches(sequences, tokens, |rows| sketch.add(rows, data.massive).unwrap());
     sketch
 }
 
@@ -81,8 +81,8 @@ fn merges_of_any_partition_equal_the_whole() {
             }
         }
         // And through storage, to the bit.
-        let mut stored = Tensors(whole.tensors().0.into_iter().map(|(name, tensor)| (name, tensor.into_owned())).collect());
-        assert_eq!(Covariance::from_tensors(&mut stored).unwrap(), whole, "{}", data.name);
+        let mut stored = Tensors(whole.encode().0.into_iter().map(|(name, tensor)| (name, tensor.into_owned())).collect());
+        assert_eq!(Covariance::decode(&mut stored).unwrap(), whole, "{}", data.name);
         assert!(stored.0.is_empty());
     }
     assert!(Covariance::new(3, None).merge(&Covariance::new(4, None)).is_err());
@@ -143,7 +143,7 @@ fn scatter_of(states: &[f32], dim: usize) -> Scatter {
     let rows = states.len() / dim;
     let segments = Segments::new(&vec![0; rows]);
     let mut sketch = Covariance::new(dim, None);
-    sketch.update(&BatchRows::new(states, dim, &segments, &[]).unwrap()).unwrap();
+    sketch.add(&BatchRows::new(states, dim, &segments, &[]).unwrap(), None).unwrap();
     sketch.typical().clone()
 }
 

@@ -9,15 +9,13 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use layerscope::collect::{CollectSettings, Collector, Workers};
-use layerscope::items::Items;
-use layerscope::kept::{KeepSettings, Kept};
-use layerscope::point_state::{PointState, StateShape};
+use layerscope::internals::{Items, KeepSettings, Kept, WorkSettings, Workers};
 use layerscope_compute::Cpu;
 use layerscope_corpus::{DocumentId, OnError, Sequence, SpoolBatch};
-use layerscope_model::{Batch, Blind, Model, Point, Transformer, forward_all};
+use layerscope_model::{Batch, Blind, Model, Point, forward_all};
 use layerscope_stats::measure::{Family, needs};
-use layerscope_stats::sketch::SketchSet;
+use layerscope_stats::sketch::SketchKind;
+use layerscope_stats::{PointShape, PointState};
 
 /// One state of so many is in the hash sample, as in a corpus of ten times its size.
 const SAMPLED: usize = 10;
@@ -33,11 +31,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let given = options.iter().position(|option| option == name).and_then(|at| options.get(at + 1));
         Ok(given.map_or(Ok(default), |value| value.parse())?)
     };
-    let workers =
-        Workers { threads: option("--threads", std::thread::available_parallelism()?.get())?, rows: option("--batch-tokens", 1024)? };
+    let (threads, rows) = (option("--threads", std::thread::available_parallelism()?.get())?, option("--batch-tokens", 1024)?);
     let sequences: Vec<Vec<u32>> = serde_json::from_slice(&std::fs::read(ids)?)?;
     let transformer = Model::open(Path::new(folder))?.load(Cpu::new())?;
-    let batches = Batch::cut(&sequences, workers.rows);
+    let batches = Batch::cut(&sequences, rows);
     let ids: BTreeSet<u32> = sequences.into_iter().flatten().collect();
     let group_of: HashMap<u32, u32> = ids.into_iter().zip(0..).collect();
     let items: Vec<Items> = batches.iter().enumerate().map(|(index, batch)| Items::new(spooled(index, batch, &group_of))).collect();
@@ -46,21 +43,24 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // As `measure` does: the sample is kept only for measures that need it.
     let tokens: usize = batches.iter().map(Batch::tokens).sum();
-    let sample = if sketches.sample { tokens / SAMPLED } else { 0 };
+    let sample = if sketches.contains(SketchKind::Sample) { tokens / SAMPLED } else { 0 };
     let kept = Kept::choose(&KeepSettings { sample, ..KeepSettings::default() }, items.iter().cloned().map(Ok))?;
-    let collector = collector(&transformer, group_of.len(), &kept, sketches);
+    let shape = PointShape { groups: group_of.len(), dim: transformer.spec().width, kept: kept.len(), sketches };
+    let states = transformer.points().into_iter().map(|at| (at, PointState::new(&shape, at == Point::Embedding, Some(1e9)))).collect();
+    let settings = WorkSettings { kept: &kept, sketches, before: None, on_error: OnError::Fail, threads, rows };
+    let workers = Workers::new(&transformer, states, 0, settings)?;
     let mut entered = 0;
     // Batches are numbered through all passes, as in one long corpus.
     let mut collect = |part: &[Items]| -> Result<(), Box<dyn Error>> {
         let (first, end) = (entered, entered + part.len());
         let batch = |index: usize| Ok((index < end).then(|| part[index - first].clone()));
-        entered = collector.run(&transformer, first, workers, &batch, &mut |_| false)?;
+        entered = workers.run(first, &batch, &mut |_| false)?;
         Ok(())
     };
     // Once unmeasured: in a long corpus the state's memory is touched for the first time only once.
     collect(&items)?;
 
-    let part = BATCHES_PER_WORKER * workers.threads;
+    let part = BATCHES_PER_WORKER * threads;
     let parts: Vec<(&[Batch], &[Items])> = batches.chunks_exact(part).zip(items.chunks_exact(part)).collect();
     if parts.is_empty() {
         return Err(format!("{tokens} tokens are too few for {part} batches").into());
@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut rounds: Vec<Round> = Vec::new();
     for round in 0..option("--rounds", 30)?.max(parts.len()) {
         let (batches, items) = parts[round % parts.len()];
-        let bare = || Ok(forward_all(&transformer, batches, workers.threads, &Blind)?);
+        let bare = || Ok(forward_all(&transformer, batches, threads, |_| Blind).map(drop)?);
         let tokens = batches.iter().map(Batch::tokens).sum();
         // Who comes first changes, so that a machine that slows down or speeds up favours nobody.
         let (bare, with) = if round % 2 == 0 {
@@ -143,11 +143,4 @@ fn spooled(index: usize, batch: &Batch, group_of: &HashMap<u32, u32>) -> SpoolBa
     let sequences = batch.ranges().enumerate().map(sequence).collect();
     let groups = batch.ids().iter().map(|id| group_of[id]).collect();
     SpoolBatch { index, ids: batch.ids().to_vec(), groups, offsets: batch.offsets().to_vec(), sequences }
-}
-
-fn collector<'a>(transformer: &Transformer<Cpu>, groups: usize, kept: &'a Kept, sketches: SketchSet) -> Collector<'a> {
-    let spec = transformer.spec();
-    let shape = StateShape { groups, dim: spec.width, kept: kept.len(), sketches };
-    let states = transformer.points().into_iter().map(|at| (at, PointState::new(&shape, at == Point::Embedding, Some(1e9)))).collect();
-    Collector::new(states, 0, CollectSettings { kept, sketches, before: None, on_error: OnError::Fail })
 }

@@ -1,58 +1,84 @@
 //! Layerscope: an instrument for looking inside Transformers. This crate is the program and the library behind it.
 //!
-//! ```
-//! use layerscope::{Inspection, embedded};
+//! The command line and the Python package are both thin callers of the functions below. [`Settings`] are the flags of
+//! `layerscope measure` by name.
 //!
-//! // An embedded model: it is written to a temporary folder and opened like any other.
-//! let folder = embedded::unpack("pocket-gpt")?.expect("one of the embedded models");
-//! let inspection = Inspection::of(&folder)?;
-//! assert_eq!(inspection.layers, inspection.blocks.len());
-//! println!("{inspection}");
+//! ```
+//! use layerscope::{CancelToken, Event, Settings, measure};
+//!
+//! # let folder = std::env::temp_dir().join(format!("layerscope-example-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder).unwrap();
+//! # let text = folder.join("text.txt");
+//! # std::fs::write(&text, "the cat sat on the mat\nthe dog sat on the cat\n").unwrap();
+//! # let (text, out) = (text.display().to_string(), folder.join("run").display().to_string());
+//! // An embedded model on a text of two lines; norms and cosines of every token at every layer.
+//! let settings = Settings::new("pocket-gpt", [text], &out).set("measures", "norm,cosine")?.set("frequency", "2:100")?;
+//! let finished = measure(&settings, &CancelToken::default(), &mut |event| {
+//!     if let Event::Warning(line) = event {
+//!         eprintln!("{line}");
+//!     }
+//! })?;
+//! assert_eq!(finished.result.corpus.documents, Some(2));
+//! println!("{}", layerscope::overview(&finished.folder)?);
+//!
+//! let runs = layerscope::load(&[out.into()])?;
+//! assert_eq!(runs[0].layers.text("measure", 0), Some("q"));
+//! # std::fs::remove_dir_all(folder).unwrap();
 //! # Ok::<(), layerscope::Error>(())
 //! ```
 
-pub mod cancel;
-mod choose;
+mod checkpoint;
 pub mod cli;
-pub mod collect;
-pub mod command;
-pub mod compare;
-pub mod demo;
-mod diagram;
-pub mod embedded;
+mod collector;
+mod demo;
 mod error;
-mod estimate;
-pub mod facts;
-pub mod findings;
-pub mod finish;
-pub mod gather;
-pub mod import;
-mod inspect;
-pub mod items;
-pub mod kept;
-mod massive;
-pub mod merge;
-pub mod mirror;
-pub mod panics;
-pub mod plan;
-pub mod point_state;
-mod probe;
-pub mod revisions;
-pub mod run;
-pub mod serve;
-pub mod settings;
-pub mod site;
-pub mod state;
-pub mod store;
-pub mod summary;
-mod system;
-pub mod tables;
+mod measure;
+mod pictures;
+mod process;
+mod serve;
+mod settings;
+mod store;
+mod tables;
 mod text;
-pub mod track;
-pub mod trajectory;
-pub mod weights;
-mod work;
+mod training;
 
-pub use error::{Error, Result};
-pub use inspect::Inspection;
-pub use probe::{Probe, probe};
+pub use checkpoint::{Inspection, Probe, Weights, WeightsOf, inspect, weights};
+pub use cli::progress::{Display, Mode};
+pub use collector::import::{ImportOptions, import};
+pub use collector::{Collector, CollectorSettings, GroupsOf, ModelNote, StateRows, document_of};
+pub use error::{Error, ErrorKind, Result};
+pub use measure::event::{Event, Show};
+pub use measure::measure;
+pub use pictures::{Look, figures, report};
+pub use process::cancel::CancelToken;
+pub use process::temporary::Located;
+pub use settings::{Given, Settings};
+pub use store::load::{Runs, load};
+pub use store::merge::{merge, merge_part};
+pub use store::mirror::{Finished, fetch, remove};
+pub use store::point_name::PointName;
+pub use tables::compare::{Comparison, compare};
+pub use tables::lists::{measures, models};
+pub use tables::overview::overview;
+pub use training::{join_steps, track};
+
+/// What benchmarks and tests of this repository reach for. Not part of the library.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::checkpoint::name::model_name;
+    pub use crate::demo::embedded;
+    pub use crate::demo::findings::findings;
+    pub use crate::measure::items::{Items, document_number};
+    pub use crate::measure::kept::{KeepSettings, Kept};
+    pub use crate::measure::workers::{WorkSettings, Workers};
+    pub use crate::process::command::remember as remember_command;
+    pub use crate::process::panics::caught;
+    pub use crate::settings::reference::{docstring, table as settings_table};
+    pub use crate::store::state::StateFile;
+    pub use crate::store::write::refuse_run;
+}
+
+/// The examples of docs/rust.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rust.md")]
+pub struct RustPage;

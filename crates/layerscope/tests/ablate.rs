@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::sync::Mutex;
-
 use layerscope_compute::{Cpu, States};
 use layerscope_model::names::Slot;
 use layerscope_model::{Ablation, Batch, Error, Model, Observer, Part, Point};
@@ -107,13 +105,13 @@ fn add(to: &mut [f64], what: &[f64], factor: f64) {
 
 /// The states of all points as the engine has them.
 #[derive(Default)]
-struct Keep(Mutex<Vec<(Point, Vec<f32>)>>);
+struct Keep(Vec<(Point, Vec<f32>)>);
 
 impl Observer<Cpu> for Keep {
     type Error = Error;
 
-    fn observe(&self, _: &Batch, at: Point, states: &States<Cpu>) -> Result<(), Error> {
-        self.0.lock().expect("one worker").push((at, states.as_slice().to_vec()));
+    fn observe(&mut self, _: &Batch, at: Point, states: &mut States<Cpu>) -> Result<(), Error> {
+        self.0.push((at, states.as_slice().to_vec()));
         Ok(())
     }
 }
@@ -153,9 +151,10 @@ fn altered_states_are_those_of_the_definitions() {
         let ablations: Vec<Ablation> = text.split(';').map(|part| part.parse().expect("an ablation")).collect();
         model.ablate(&ablations).expect("norms that are there");
         let transformer = model.load(Cpu::new()).expect("weights");
-        let (batch, keep) = (Batch::pack([tokens.clone()]), Keep::default());
-        transformer.forward(&batch, &mut transformer.workspace(batch.tokens()), &keep).expect("a forward pass");
-        let found = keep.0.into_inner().expect("no panic");
+        let (batch, mut keep) = (Batch::pack([tokens.clone()]), Keep::default());
+        let mut space = transformer.workspace(batch.tokens()).expect("memory");
+        transformer.forward(&batch, &mut space, &mut keep).expect("a forward pass");
+        let found = keep.0;
         assert_eq!(found.iter().any(|(at, _)| *at == Point::FinalNorm), text != "final-norm", "{text}");
         for ((at, states), expected) in found.iter().zip(&expected) {
             let largest = expected.iter().flatten().fold(0.0f64, |largest, x| largest.max(x.abs()));
@@ -208,8 +207,8 @@ fn without_gamma_and_beta_q_is_the_width_after_every_norm() {
     }
     assert!(values(&run, "predicted_q").iter().all(|(_, _, q)| *q == 80.0));
     let altered = "norm:gamma=1; norm:beta=0";
-    assert_eq!(run.manifest["model"]["altered"], altered);
-    assert_eq!(run.manifest["settings"]["ablate"]["value"], altered);
+    assert_eq!(run.manifest.model.altered.as_deref(), Some(altered));
+    assert_eq!(run.manifest.setting("ablate").and_then(|value| value.as_str()), Some(altered));
     assert_eq!(text(&run.layers, "model", 0), format!("pocket-bert [{altered}]"));
     let norms = run.norms.expect("norms");
     assert!((0..norms.rows()).all(|row| !text(&norms, "statistic", row).starts_with("beta")), "no betas are left");
@@ -218,7 +217,7 @@ fn without_gamma_and_beta_q_is_the_width_after_every_norm() {
 #[test]
 fn the_prediction_follows_the_altered_norm() {
     let (before, after) = (measured("pocket-gpt", &[], "ablate-none"), measured("pocket-gpt", &["norm:gamma*=2@final"], "ablate-twice"));
-    assert_eq!(before.manifest["model"]["altered"], serde_json::Value::Null);
+    assert_eq!(before.manifest.model.altered, None);
     let norm = pocket("pocket-gpt").output_norm(Point::FinalNorm).expect("readable").expect("a final norm");
     let square = |values: Option<Vec<f32>>| values.expect("stored").iter().map(|&x| f64::from(x).powi(2)).sum::<f64>();
     let (gamma, beta) = (square(norm.gamma), square(norm.beta));

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use layerscope::state::StateFile;
+use layerscope::internals::StateFile;
 use layerscope_report::{Run, Table};
 use layerscope_stats::measure::BlockErrors;
-use layerscope_stats::sketch::{DocumentBlocks, Sketch};
+use layerscope_stats::sketch::{DocumentBlocks, Mergeable};
 use serde_json::Value;
 use support::measure::{corpus, measured, model, number, sentences, table, text};
 use support::{Outcome, empty_folder, layerscope};
@@ -131,7 +131,7 @@ fn layers_are_those_of_the_reference_library() {
     let rows = objects(&[encoder, decoder], "--measures q");
     let places: Vec<(Key, Key)> =
         rows.iter().filter(|row| row["selection"] == "all").map(|row| (key(row, "first_"), key(row, ""))).collect();
-    let layers = Run::open(encoder).expect("a run").manifest["model"]["layers"].as_i64().expect("layers");
+    let layers = Run::open(encoder).expect("a run").manifest.model.layers.expect("layers") as i64;
     assert_eq!(places.len() as i64, layers + 1);
     for (one, other) in &places {
         assert_eq!(one.0, other.0);
@@ -188,7 +188,7 @@ fn errors_of_one_text_are_paired_by_blocks_of_documents() {
     let blocks = |out: &Path, place: &str| {
         let state = StateFile::open(&out.join("state.safetensors")).expect("a state");
         let mut tensors = state.read(&format!("{place}.lenses.blocks")).expect("blocks");
-        DocumentBlocks::from_tensors(&mut tensors).expect("blocks")
+        DocumentBlocks::decode(&mut tensors).expect("blocks")
     };
     let rows = objects(&[encoder, decoder], "--measures q,m,mean_cosine");
     let all: Vec<&Value> = rows.iter().filter(|row| row["selection"] == "all").collect();
@@ -324,7 +324,7 @@ fn trajectories_are_compared_step_by_step() {
         let mut bytes = Vec::new();
         layerscope_report::export::parquet::write(&Table::new(columns.collect::<Vec<_>>()).expect("a table"), &mut bytes).expect("bytes");
         std::fs::write(out.join("layers.parquet"), bytes).expect("written");
-        std::fs::write(out.join("manifest.json"), source.manifest.to_string()).expect("written");
+        std::fs::write(out.join("manifest.json"), serde_json::to_string(&source.manifest).expect("JSON")).expect("written");
         out
     };
     let (one, other) = (stretched("one", &[1, 10, 100], 1.0), stretched("other", &[10, 100, 1000], 2.0));

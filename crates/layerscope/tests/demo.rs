@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use layerscope::findings::findings;
+use layerscope::internals::findings;
 use layerscope_report::{Cell, Column, Run, Table};
 use support::{layerscope, layerscope_with, root};
 
@@ -26,7 +26,7 @@ fn the_embedded_files_are_the_pocket_models() {
             let embedded = assets().join(model).join(format!("{file}.gz"));
             assert!(embedded.symlink_metadata().expect("there").is_file(), "a package needs files, not links: {}", embedded.display());
             let original = std::fs::read(root().join("pocket").join(model).join(file)).expect("readable");
-            let unpacked = layerscope::embedded::unpack(model).expect("a folder").expect("embedded");
+            let unpacked = layerscope::internals::embedded::unpack(model).expect("a folder").expect("embedded");
             assert!(std::fs::read(unpacked.join(file)).expect("readable") == original, "{model}/{file}");
         }
     }
@@ -60,7 +60,7 @@ fn the_demo_computes_what_it_says() {
     assert!(output.status.success(), "{errors}");
     let open = |name: &str| Run::open(&folder.join("layerscope-demo").join(name)).expect("a run");
     let (encoder, decoder) = (open("pocket-bert"), open("pocket-gpt"));
-    assert_eq!(encoder.manifest["corpus"]["documents"], 4000);
+    assert_eq!(encoder.manifest.corpus.documents, Some(4000));
 
     // Every statement's numbers are in the tables, and the verdicts follow from them.
     let value = |run: &Run, layer: i64, point: &str, selection: &str, measure: &str, variant: Option<&str>| -> f64 {
@@ -168,7 +168,7 @@ fn made_up(values: &[(&str, &str, [f64; 3])]) -> Run {
     let none = || None;
     Run {
         folder: Default::default(),
-        manifest: serde_json::json!({}),
+        manifest: Default::default(),
         layers,
         groups: none(),
         components: none(),

@@ -71,7 +71,7 @@ fn files() {
     let case = Case::new("bad-files");
     case.refused(&case.folder.join("absent.txt"), "", ": no such file");
     case.refused(&case.folder.join("absent*.txt"), "", ": no file matches this pattern");
-    case.refused(&case.folder, "", ": a folder; name its files");
+    case.refused(&case.folder, "", ": this is a folder; name its files");
     // Reading its first page is an error for everybody, the administrator too.
     std::os::unix::fs::symlink("/proc/self/mem", case.folder.join("unreadable.txt")).expect("a link");
     case.refused(&case.folder.join("unreadable.txt"), "", "unreadable.txt: ");
@@ -79,7 +79,7 @@ fn files() {
     assert_eq!(case.measure(&case.file("whole.txt.gz", &packed), "").status, 0);
     case.refused(&case.file("cut.txt.gz", &packed[..packed.len() / 2]), "", "the gzip data is cut short after line ");
     case.refused(&case.file("cut.txt.gz", &packed[..packed.len() / 2]), "--on-error skip", "the gzip data is cut short after line ");
-    case.refused(&case.file("no.parquet", "no parquet at all"), "", "not a Parquet file, or cut short");
+    case.refused(&case.file("no.parquet", "no parquet at all"), "", "not a Parquet file, or truncated");
     case.refused(&case.file("no.txt.zst", "not packed"), "", "the zstd data is damaged");
 }
 

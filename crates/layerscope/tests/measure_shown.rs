@@ -58,7 +58,11 @@ fn schedulers_are_hinted_at_and_obeyed_when_asked() {
     let slurm = [("SLURM_ARRAY_TASK_ID", "1"), ("SLURM_ARRAY_TASK_COUNT", "3")];
     let outcome = measure("hint", "", &slurm);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("SLURM_ARRAY_TASK_ID is set but ignored: give --shard auto"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("SLURM_ARRAY_TASK_ID is set but ignored; measure this task's part alone with --shard auto"),
+        "{}",
+        outcome.stderr
+    );
     assert_eq!(manifest(&folder.join("hint"))["shard"], serde_json::json!({ "index": 0, "count": 1 }));
     let outcome = measure("auto", "--shard auto", &slurm);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);

@@ -1,4 +1,4 @@
-//! However a measurement is split, over batches, threads, passes or shards, it gives the same tables.
+//! However a measurement is split, over batches, threads, passes, shards or devices, it gives the same tables.
 
 mod support;
 
@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use layerscope_report::Table;
-use support::measure::{corpus, differing, manifest, measure, measured, model, number, run, sentences, table, text, wide_model};
+use support::measure::{
+    command, corpus, differing, manifest, measure, measured, model, number, run, run_with_input, sentences, table, text, wide_model,
+};
 use support::{Outcome, empty_folder};
 
 /// What splits may change, relative to the scale that the definitions name.
@@ -57,6 +59,9 @@ fn scale(layers: &Table, columns: &Columns, row: usize, q: f64) -> f64 {
     match measure.as_str() {
         "q" | "m" | "v" | "v_within" | "v_between" | "intercept_v_on_m" => q,
         "mean_norm" | "predicted_q" | "groups" | "states" => number(layers, "value", row).unwrap_or(1.0),
+        "intrinsic_dimension" | "participation_ratio" | "effective_rank" | "rankme" | "stable_rank" | "alpha_req" => {
+            number(layers, "value", row).map_or(1.0, f64::abs)
+        }
         _ => 1.0,
     }
 }
@@ -64,12 +69,18 @@ fn scale(layers: &Table, columns: &Columns, row: usize, q: f64) -> f64 {
 /// Asserts that all tables of two runs are equal to the tolerance.
 #[track_caller]
 fn close(what: &str, ours: &Path, whole: &Path, worst: &mut (f64, String)) {
+    near_to(TOLERANCE, what, ours, whole, worst);
+}
+
+/// The same to any tolerance.
+#[track_caller]
+fn near_to(tolerance: f64, what: &str, ours: &Path, whole: &Path, worst: &mut (f64, String)) {
     let (a, b) = (table(ours, "groups"), table(whole, "groups"));
     assert_eq!(a.rows(), b.rows(), "{what}: groups");
     let mut near = |what: String, x: Option<f64>, y: Option<f64>, scale: f64| {
         let (Some(x), Some(y)) = (x, y) else { return assert_eq!(x, y, "{what}") };
         let deviation = if x == y { 0.0 } else { (x - y).abs() / scale };
-        assert!(deviation <= TOLERANCE, "{what}: {x:e} {y:e} (scale {scale:e})");
+        assert!(deviation <= tolerance, "{what}: {x:e} {y:e} (scale {scale:e})");
         if deviation > worst.0 {
             *worst = (deviation, what);
         }
@@ -177,6 +188,61 @@ fn batches_and_shards_agree_and_threads_to_the_bit() {
         }
     }
     println!("worst deviation {:.1e}: {}", worst.0, worst.1);
+}
+
+/// The whole of `measure` on the plain definitions of all operations, as a second device.
+#[test]
+fn a_second_device_gives_the_same_tables() {
+    let folder = empty_folder("split-devices");
+    let text = corpus("split-devices-text", &sentences(120, 27));
+    let mut worst = <(f64, String)>::default();
+    for (fixture, name) in [("bert/base", "devices-post-norm"), ("gpt_neox/pythia", "devices-rotary"), ("gemma3/1b", "devices-rms")] {
+        let checkpoint = model(fixture, name);
+        let run = |device: &str, flags: &str| {
+            let out = folder.join(format!("{name}-{device}"));
+            measured(&checkpoint, &text, &out, &format!("--quiet --frequency 10:300 --token-states 30 --device {device} {flags}"));
+            out
+        };
+        let (cpu, reference) = (run("cpu", "--measures all --confidence"), run("reference", "--measures all --confidence"));
+        near_to(1e-5, name, &reference, &cpu, &mut worst);
+        // Several passes: states go to the device and come back, and points are paired across passes.
+        let words = folder.join(format!("{name}-words"));
+        measured(&checkpoint, &text, &words, "--quiet --group word --measures norm,cosine,layers --device reference --max-memory 8G");
+    }
+    println!("worst deviation {:.1e}: {}", worst.0, worst.1);
+}
+
+#[test]
+fn a_shard_of_standard_input_chooses_the_tokens_of_the_whole_corpus() {
+    let folder = empty_folder("split-standard-input");
+    let lines = sentences(200, 28);
+    let text = corpus("split-standard-input-text", &lines);
+    let checkpoint = model("gpt2/published", "split-standard-input-model");
+    let whole = folder.join("whole");
+    measured(&checkpoint, &text, &whole, FLAGS);
+    let shards: Vec<PathBuf> = (0..2)
+        .map(|index| {
+            let out = folder.join(format!("shard-{index}"));
+            let words = command(&checkpoint, Path::new("-"), &out, &format!("{FLAGS} --shard {index}/2"));
+            let outcome = run_with_input(&words, &lines.join("\n"));
+            assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+            out
+        })
+        .collect();
+    let merged = folder.join("merged");
+    assert_eq!(merge(&shards, &merged, "").status, 0);
+    let names = |run: &Path| {
+        let tokens = table(run, "tokens");
+        (0..tokens.rows()).map(|row| text_of(&tokens, row)).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!(!names(&whole).is_empty());
+    assert_eq!(names(&merged), names(&whole));
+    let states = |run: &Path| table(run, "tokens").rows();
+    assert_eq!(states(&merged), states(&whole));
+}
+
+fn text_of(tokens: &Table, row: usize) -> Option<String> {
+    text(tokens, "group", row)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod support;
 
-use layerscope::facts::model_name;
+use layerscope::internals::model_name;
 use support::measure::{corpus, measured, model, number, sentences, table, text};
 use support::{empty_folder, root};
 

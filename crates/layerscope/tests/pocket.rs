@@ -4,7 +4,6 @@ mod support;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use layerscope_compute::{Cpu, States};
 use layerscope_corpus::{Tokenizer, Wrap};
@@ -122,24 +121,23 @@ fn gelu(x: f64) -> f64 {
 
 /// Adds up the losses of all batches.
 struct Marker<'a> {
-    head: Head,
+    head: &'a Head,
     at: Point,
     batches: &'a [Batch],
-    wanted: Vec<Vec<Option<u32>>>,
-    total: Mutex<(f64, usize)>,
+    wanted: &'a [Vec<Option<u32>>],
+    total: (f64, usize),
 }
 
 impl Observer<Cpu> for Marker<'_> {
     type Error = Error;
 
-    fn observe(&self, batch: &Batch, at: Point, states: &States<Cpu>) -> Result<(), Error> {
+    fn observe(&mut self, batch: &Batch, at: Point, states: &mut States<Cpu>) -> Result<(), Error> {
         if at == self.at {
             let number = self.batches.iter().position(|known| std::ptr::eq(known, batch)).expect("one of ours");
             let rows = states.as_slice().chunks_exact(states.width).zip(&self.wanted[number]);
             let nats: Vec<f64> = rows.filter_map(|(state, wanted)| wanted.map(|token| self.head.nats(state, token))).collect();
-            let mut total = self.total.lock().expect("no panic elsewhere");
-            total.0 += nats.iter().sum::<f64>();
-            total.1 += nats.len();
+            self.total.0 += nats.iter().sum::<f64>();
+            self.total.1 += nats.len();
         }
         Ok(())
     }
@@ -152,11 +150,13 @@ fn total_nats(folder: &Path, exercises: &[Exercise]) -> (f64, usize) {
     let given: Vec<&[u32]> = exercises.iter().map(|exercise| exercise.given.as_slice()).collect();
     let batches = Batch::cut(&given, 1024);
     let mut rest = exercises.iter();
-    let wanted = batches.iter().map(|batch| rest.by_ref().take(batch.sequences()).flat_map(|one| one.wanted.clone()).collect()).collect();
+    let wanted: Vec<Vec<Option<u32>>> =
+        batches.iter().map(|batch| rest.by_ref().take(batch.sequences()).flat_map(|one| one.wanted.clone()).collect()).collect();
     let at = *transformer.points().last().expect("points");
-    let marker = Marker { head: Head::read(&model), at, batches: &batches, wanted, total: Mutex::new((0.0, 0)) };
-    forward_all(&transformer, &batches, THREADS, &marker).expect("a forward pass");
-    marker.total.into_inner().expect("no panic")
+    let head = Head::read(&model);
+    let marker = |_| Marker { head: &head, at, batches: &batches, wanted: &wanted, total: (0.0, 0) };
+    let markers = forward_all(&transformer, &batches, THREADS, marker).expect("a forward pass");
+    markers.iter().fold((0.0, 0), |(nats, tokens), marker| (nats + marker.total.0, tokens + marker.total.1))
 }
 
 /// Every token from those before it, the boundary token first.

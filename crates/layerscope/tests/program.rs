@@ -2,7 +2,6 @@
 
 mod support;
 
-use layerscope::Inspection;
 use layerscope_model::families::FAMILIES;
 use support::{layerscope, root};
 
@@ -48,19 +47,21 @@ fn unknown_keys_are_a_warning() {
     let file = folder.join("config.json");
     let text = std::fs::read_to_string(&file).expect("config.json").replacen('{', "{\"new_trick\": true,", 1);
     std::fs::write(&file, text).expect("writable");
-    let inspection = Inspection::of(&folder).expect("still a model");
+    let inspection = layerscope::inspect(&folder.to_string_lossy(), None, 1, None).expect("still a model");
     assert_eq!(inspection.unknown_keys, ["new_trick"]);
     assert!(inspection.to_string().contains("does not know: new_trick"));
 }
 
 #[test]
-fn the_page_of_measures_is_what_the_program_prints() {
-    let outcome = layerscope(&["measures"]);
-    assert_eq!(outcome.status, 0);
-    let page = std::fs::read_to_string(root().join("docs/measures.md")).expect("docs/measures.md");
-    assert!(page.ends_with(&outcome.stdout), "write `layerscope measures` below the first lines of docs/measures.md");
-    for measure in layerscope_stats::measure::MEASURES {
-        assert!(page.contains(&format!("| {} ", measure.name)), "{}", measure.name);
+fn pages_of_tables_are_what_the_program_prints() {
+    for page in ["measures", "settings"] {
+        let outcome = layerscope(&[page]);
+        assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+        let written = std::fs::read_to_string(root().join(format!("docs/{page}.md"))).expect("a page");
+        assert!(
+            written.ends_with(&outcome.stdout) && !outcome.stdout.contains('…'),
+            "docs/{page}.md is not up to date: run `make reference`"
+        );
     }
 }
 

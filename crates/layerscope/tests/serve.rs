@@ -266,11 +266,7 @@ fn what_goes_wrong_is_one_line() {
     std::os::unix::fs::symlink(encoder.canonicalize().expect("a folder").join("layers.parquet"), linked.join("layers.parquet"))
         .expect("a link");
     for (arguments, status, words) in [
-        (
-            vec![path(encoder), "--port".into(), port.clone()],
-            5,
-            format!("127.0.0.1:{port} is in use by another program; choose another --port"),
-        ),
+        (vec![path(encoder), "--port".into(), port.clone()], 5, format!("another program uses 127.0.0.1:{port}; choose another --port")),
         (vec![path(&folder)], 1, format!("{}: no finished run here", path(&folder))),
         (vec![path(&linked)], 1, "a symbolic link that leads out of the run's folder".into()),
         (vec![path(encoder), "--host".into(), "no such host".into()], 2, "--host `no such host`".into()),

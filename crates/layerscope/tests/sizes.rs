@@ -1,29 +1,13 @@
-//! What a clone and a lone program weigh.
+//! What a clone weighs. `make test-all` looks at the program.
 
 mod support;
 
 use std::process::Command;
 
-use support::{empty_folder, root};
+use support::root;
 
 /// A megabyte.
 const MB: u64 = 1_000_000;
-
-#[test]
-fn the_stripped_program_is_below_24_mb() {
-    let stripped = empty_folder("sizes").join("layerscope");
-    let status = Command::new("strip")
-        .arg("-o")
-        .arg(&stripped)
-        .arg(env!("CARGO_BIN_EXE_layerscope"))
-        .status()
-        .expect("strip, which comes with a linker");
-    assert!(status.success());
-    let size = std::fs::metadata(&stripped).expect("the program").len();
-    println!("{size} bytes");
-    assert!(size < 24 * MB, "{size} bytes");
-    std::fs::remove_file(stripped).expect("removable");
-}
 
 #[test]
 fn the_repository_is_below_40_mb() {

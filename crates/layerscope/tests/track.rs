@@ -1,8 +1,5 @@
 //! Trajectories over the checkpoints of a training.
 
-#[path = "../../layerscope-model/tests/support/hub_server.rs"]
-#[allow(dead_code)] // the client's own tests use all of it
-mod hub_server;
 mod support;
 
 use std::path::{Path, PathBuf};
@@ -10,8 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use layerscope_report::export::parquet;
-use layerscope_report::{Cell, Run, Table};
-use serde_json::Value;
+use layerscope_report::manifest::Status;
+use layerscope_report::{Cell, Manifest, Run, Table};
+use layerscope_testing::hub_server::HubServer;
 use support::{Outcome, empty_folder, layerscope, layerscope_with, root};
 
 const CORPUS: &str = "pocket/corpus/sample.txt.gz";
@@ -51,10 +49,9 @@ fn cell<'a>(table: &'a Table, name: &str, row: usize) -> Cell<'a> {
     table.column(name).expect("a column").cell(row)
 }
 
-fn statuses(manifest: &Value) -> Vec<(String, String)> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let entries = manifest["trajectory"].as_array().expect("a trajectory");
-    entries.iter().map(|entry| (text(&entry["revision"]), text(&entry["status"]))).collect()
+fn statuses(manifest: &Manifest) -> Vec<(String, String)> {
+    let status = |status: &Status| serde_json::to_value(status).expect("a word").as_str().unwrap_or_default().to_owned();
+    manifest.checkpoints().iter().map(|checkpoint| (checkpoint.revision.clone(), status(&checkpoint.status))).collect()
 }
 
 #[test]
@@ -161,7 +158,7 @@ fn missing_and_broken_checkpoints_are_left_out_and_said() {
     let run = Run::open(&out).expect("a trajectory");
     let expected = [("step1", "measured"), ("step2", "broken"), ("step7", "missing"), ("step10", "measured")];
     assert_eq!(statuses(&run.manifest), expected.map(|(name, status)| (name.to_owned(), status.to_owned())));
-    let reason = run.manifest["trajectory"][1]["reason"].as_str().expect("a reason");
+    let reason = run.manifest.checkpoints()[1].reason.as_deref().expect("a reason");
     assert!(reason.contains("model.safetensors"), "{reason}");
     assert!(outcome.stdout.contains("step2 is broken") && outcome.stdout.contains("step7 is missing"), "{}", outcome.stdout);
     let steps: Vec<Cell<'_>> = (0..run.layers.rows()).map(|row| cell(&run.layers, "step", row)).collect();
@@ -255,7 +252,7 @@ fn the_final_norm_is_shown_as_a_difference() {
     assert_eq!(tracked("pocket/pocket-gpt", "step0,step512", &out).status, 0);
     let shown = layerscope(&["show", out.to_str().expect("UTF-8"), "--table", "final-norm", "--format", "json"]);
     assert_eq!(shown.status, 0, "{}", shown.stderr);
-    let rows: Vec<Value> = serde_json::from_str(&shown.stdout).expect("JSON");
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&shown.stdout).expect("JSON");
     let layers = Run::open(&out).expect("a trajectory").layers;
     let value = |point: &str, step: i64, measure: &str| {
         let wanted = |row: &usize| {
@@ -288,7 +285,7 @@ fn the_final_norm_is_shown_as_a_difference() {
 
 #[test]
 fn hub_revisions_are_fetched_measured_and_evicted_one_by_one() {
-    let server = hub_server::HubServer::start("org/tiny");
+    let server = HubServer::start("org/tiny");
     for (revision, commit) in [("step8", '1'), ("step32", '2')] {
         let commit = commit.to_string().repeat(40);
         for file in ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"] {

@@ -23,7 +23,7 @@ pub struct ByteRows {
     right: Vec<[u8; QUAD]>,
     /// Of every row, padded to whole panels.
     scales: Vec<f32>,
-    /// -128 sum(q) of every row: what moving the right side by 128 must be corrected by.
+    /// -128 sum(q) of every row: corrects for the right side being moved by 128.
     corrections: Vec<i32>,
     error: f64,
 }
@@ -32,7 +32,7 @@ impl ByteRows {
     /// Whether this machine has the instructions, and sums of `dim` products fit them.
     pub fn available(dim: usize) -> bool {
         #[cfg(target_arch = "x86_64")]
-        let known = super::Isa::detect() == super::Isa::Avx512 && is_x86_feature_detected!("avx512vnni");
+        let known = super::Isa::detect().set() == super::InstructionSet::Avx512 && is_x86_feature_detected!("avx512vnni");
         #[cfg(not(target_arch = "x86_64"))]
         let known = false;
         known && dim <= MOST

@@ -2,6 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use crate::{Error, Result};
+
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([f32; 16]);
@@ -18,6 +20,16 @@ impl Floats {
         let mut floats = Floats::default();
         floats.resize(len);
         floats
+    }
+
+    /// At least `len` zeros, or an error where the memory does not suffice.
+    pub fn try_zeros(len: usize) -> Result<Floats> {
+        let lines = len.div_ceil(16);
+        let mut floats = Floats::default();
+        let too_large = |_| Error::OutOfMemory { device: "cpu".to_owned(), bytes: lines.saturating_mul(size_of::<Line>()) };
+        floats.lines.try_reserve_exact(lines).map_err(too_large)?;
+        floats.resize(len);
+        Ok(floats)
     }
 
     /// Makes room for exactly `len` floats, rounded up; new ones are 0.
@@ -46,5 +58,17 @@ impl DerefMut for Floats {
     fn deref_mut(&mut self) -> &mut [f32] {
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.lines.len() * 16) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_there_is_can_be_asked_for() {
+        assert_eq!(Floats::try_zeros(17).map(|floats| floats.len()), Ok(32));
+        let error = Floats::try_zeros(1 << 60).map(|_| ()).expect_err("an exabyte");
+        assert_eq!(error, Error::OutOfMemory { device: "cpu".to_owned(), bytes: 1 << 62 });
     }
 }

@@ -5,7 +5,7 @@
 //! speed and in this.
 
 use super::floats::Floats;
-use super::isa::Isa;
+use super::isa::{InstructionSet, Isa};
 use super::kernels::{AHEAD, Kernel, LINE, Operands, Portable};
 use super::math::{self, WithFunction};
 use super::panels::{PANEL, Panels};
@@ -64,14 +64,14 @@ pub fn multiply(isa: Isa, a: Rows, b: &Panels, part: &Part, c: &mut [f32], c_str
     assert!(a.count == 0 || c.len() >= (a.count - 1) * c_stride + columns);
     assert!(c_stride >= columns && epilogue.bias.is_none_or(|bias| bias.len() >= columns));
     packed.resize(M_BLOCK * K_BLOCK);
-    match isa {
-        // SAFETY: detected at run time.
+    match isa.set() {
+        // SAFETY: values of `Isa` come from detection at run time.
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => unsafe { multiply_avx512(a, b, part, c, c_stride, epilogue, packed) },
-        // SAFETY: detected at run time.
+        InstructionSet::Avx512 => unsafe { multiply_avx512(a, b, part, c, c_stride, epilogue, packed) },
+        // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => unsafe { multiply_avx2(a, b, part, c, c_stride, epilogue, packed) },
-        Isa::Portable => blocks::<Portable>(a, b, part, c, c_stride, epilogue, packed),
+        InstructionSet::Avx2 => unsafe { multiply_avx2(a, b, part, c, c_stride, epilogue, packed) },
+        InstructionSet::Portable => blocks::<Portable>(a, b, part, c, c_stride, epilogue, packed),
     }
 }
 
@@ -251,7 +251,7 @@ mod tests {
     fn bits_depend_neither_on_the_number_of_rows_nor_on_the_instruction_set() {
         for (k, n) in [(16, 16), (37, 50), (384, 96), (1100, 40)] {
             let (a, w) = (numbers(3, 260 * k), numbers(4, n * k));
-            let whole = product(Isa::Portable, 260, k, n, &a, &w);
+            let whole = product(Isa::portable(), 260, k, n, &a, &w);
             for isa in Isa::available() {
                 for m in [1, 2, 5, 12, 13, 25, 240, 259] {
                     for offset in [0, 1] {

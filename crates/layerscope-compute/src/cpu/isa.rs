@@ -3,9 +3,17 @@
 //! Bodies are written with explicit `mul_add` and fixed lane counts, so that every instruction set gives the same bits; only
 //! the speed differs. (Without hardware fused multiply-add the portable version is correct but slow.)
 
-/// The instruction set that the kernels use.
+use std::fmt;
+
+/// An instruction set of this machine, for the kernels to use.
+///
+/// Whoever holds one may run code compiled for it: values come from detection alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Isa(InstructionSet);
+
+/// The instruction sets that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isa {
+pub enum InstructionSet {
     /// AVX-512 (F, BW, DQ, VL).
     #[cfg(target_arch = "x86_64")]
     Avx512,
@@ -34,14 +42,30 @@ impl Isa {
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl")
             {
-                found.push(Isa::Avx512);
+                found.push(Isa(InstructionSet::Avx512));
             }
             if fma {
-                found.push(Isa::Avx2);
+                found.push(Isa(InstructionSet::Avx2));
             }
         }
-        found.push(Isa::Portable);
+        found.push(Isa::portable());
         found
+    }
+
+    /// The one that every machine has.
+    pub fn portable() -> Isa {
+        Isa(InstructionSet::Portable)
+    }
+
+    /// Which one it is.
+    pub fn set(self) -> InstructionSet {
+        self.0
+    }
+}
+
+impl fmt::Debug for Isa {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, out)
     }
 }
 
@@ -64,14 +88,14 @@ macro_rules! for_each_isa {
             fn avx2($($arg: $type),*) {
                 $body($($arg),*)
             }
-            match isa {
-                // SAFETY: `Isa` values other than Portable come from run-time detection.
+            match isa.set() {
+                // SAFETY: values of `Isa` come from detection at run time.
                 #[cfg(target_arch = "x86_64")]
-                $crate::cpu::Isa::Avx512 => unsafe { avx512($($arg),*) },
+                $crate::cpu::InstructionSet::Avx512 => unsafe { avx512($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                $crate::cpu::Isa::Avx2 => unsafe { avx2($($arg),*) },
-                $crate::cpu::Isa::Portable => $body($($arg),*),
+                $crate::cpu::InstructionSet::Avx2 => unsafe { avx2($($arg),*) },
+                $crate::cpu::InstructionSet::Portable => $body($($arg),*),
             }
         }
     };

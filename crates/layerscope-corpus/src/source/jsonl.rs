@@ -1,13 +1,12 @@
 //! JSON lines: one object a line.
 
+use layerscope_error::{Line, line, setting};
 use serde_json::{Map, Value};
 
 use super::lines::Lines;
 use super::{Columns, Records};
 use crate::document::Record;
-use crate::error::{Error, Result};
-
-const REPAIR: &str = "repair the line or use --on-error skip";
+use crate::error::{Error, Result, or_skip};
 
 /// Each line's object is a record; a blank line is a blank record.
 pub(super) struct JsonRecords<'a> {
@@ -24,11 +23,11 @@ impl<'a> JsonRecords<'a> {
         if line.trim().is_empty() {
             return Ok(Record { text: String::new(), column: None });
         }
-        let bad = |problem: String| Error::record(self.lines.name(), self.lines.place(), problem);
+        let bad = |problem: Line| Error::record(self.lines.name(), self.lines.place(), problem);
         let mut object = match serde_json::from_str(line) {
             Ok(Value::Object(object)) => object,
-            Ok(other) => return Err(bad(format!("{} where a JSON object should be; {REPAIR}", kind(&other)))),
-            Err(error) => return Err(bad(format!("not JSON ({}); {REPAIR}", reason(&error)))),
+            Ok(other) => return Err(bad(line![format!("found {} instead of a JSON object; ", kind(&other)), repair()])),
+            Err(error) => return Err(bad(line![format!("not JSON ({}); ", reason(&error)), repair()])),
         };
         let column = match &self.columns.group {
             None => None,
@@ -36,17 +35,20 @@ impl<'a> JsonRecords<'a> {
         };
         match object.remove(&self.columns.text) {
             Some(Value::String(text)) => Ok(Record { text, column }),
-            Some(other) => Err(bad(format!("column `{}` is {}, not a string; {REPAIR}", self.columns.text, kind(&other)))),
-            None => Err(bad(absent(&object, &self.columns.text, "name the text with --text-column or use --on-error skip"))),
+            Some(other) => Err(bad(line![format!("column `{}` is {}, not a string; ", self.columns.text, kind(&other)), repair()])),
+            None => {
+                let advice = line!["name the text column with ", setting("text-column"), " ", or_skip()];
+                Err(bad(absent(&object, &self.columns.text, advice)))
+            }
         }
     }
 
-    fn group_value(&self, object: &Map<String, Value>, name: &str) -> Result<String, String> {
+    fn group_value(&self, object: &Map<String, Value>, name: &str) -> Result<String, Line> {
         match object.get(name) {
             Some(Value::String(text)) => Ok(text.clone()),
             Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
-            Some(other) => Err(format!("column `{name}` is {}, which names no group; {REPAIR}", kind(other))),
-            None => Err(absent(object, name, REPAIR)),
+            Some(other) => Err(line![format!("column `{name}` is {}, which cannot name a group; ", kind(other)), repair()]),
+            None => Err(absent(object, name, repair())),
         }
     }
 }
@@ -57,13 +59,17 @@ impl Records for JsonRecords<'_> {
     }
 }
 
-fn absent(object: &Map<String, Value>, name: &str, advice: &str) -> String {
+fn repair() -> Line {
+    line!["repair the line ", or_skip()]
+}
+
+fn absent(object: &Map<String, Value>, name: &str, advice: Line) -> Line {
     let mut names: Vec<String> = object.keys().take(8).map(|key| format!("`{key}`")).collect();
     if object.len() > names.len() {
         names.push("...".into());
     }
     let has = if names.is_empty() { "the object is empty".into() } else { format!("it has {}", names.join(", ")) };
-    format!("no column `{name}` ({has}); {advice}")
+    line![format!("no column `{name}` ({has}); "), advice]
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -3,11 +3,11 @@
 use std::io::{BufRead, Read};
 use std::sync::atomic::Ordering;
 
+use layerscope_error::line;
+
 use super::{MAX_RECORD_BYTES, Records, Source, Watch, stream};
 use crate::document::Record;
-use crate::error::{Error, Result};
-
-const REPAIR: &str = "or use --on-error skip";
+use crate::error::{Error, Result, or_skip};
 
 /// The lines of one input.
 pub(super) struct Lines<'a> {
@@ -67,8 +67,8 @@ impl<'a> Lines<'a> {
         }
         String::from_utf8(bytes).map(Some).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            let problem = format!("not UTF-8 (byte {at} of the line is 0x{:02x}); convert the file {REPAIR}", error.as_bytes()[at]);
-            Error::record(self.name(), self.place(), problem)
+            let problem = format!("not UTF-8 (byte {at} of the line is 0x{:02x}); convert the file ", error.as_bytes()[at]);
+            Error::record(self.name(), self.place(), line![problem, or_skip()])
         })
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use layerscope_error::{line, setting};
 use layerscope_remote::{Entry, Remote, is_address};
 
 use crate::error::{Error, Result};
@@ -20,7 +21,7 @@ pub enum Format {
     Parquet,
 }
 
-/// How an input is packed.
+/// How an input is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// Not at all.
@@ -38,22 +39,22 @@ pub struct Source {
     pub name: String,
     /// How it holds its records.
     pub format: Format,
-    /// How it is packed.
+    /// How it is compressed.
     pub compression: Compression,
-    /// Its size as it lies there; `None` for standard input and whatever else has no size.
+    /// Its stored size; `None` for standard input and other streams.
     pub bytes: Option<u64>,
-    /// When it last changed, where that is known.
+    /// When it last changed, if known.
     pub modified: Option<SystemTime>,
 }
 
 /// Names of inputs, and what is known of distant ones.
 type Names = BTreeMap<String, Option<Entry>>;
 
-/// Expands files and patterns into the sorted list of inputs, each once. A document's file number is its place here.
+/// Expands files and patterns into the sorted list of inputs, without repeats. A document's file number is its position in this list.
 ///
-/// Patterns know `*`, `?`, `[...]` and `**`, on disk and in object stores; a name that exists is never taken for a pattern. An address in a
-/// store that ends in a slash stands for everything below it that we can read. `-` is standard input: lines of text, or JSON lines when
-/// `text_column` was given.
+/// Patterns can contain `*`, `?`, `[...]` and `**`, on disk and in object stores; the name of an existing file is never a pattern. An
+/// address in a store that ends in a slash stands for all readable files below it. `-` is standard input: lines of text, or JSON lines
+/// if `text_column` is given.
 pub fn sources(inputs: &[String], text_column: Option<&str>, remote: &Remote, cancel: &AtomicBool) -> Result<Vec<Source>> {
     let mut names = BTreeMap::new();
     for input in inputs {
@@ -63,10 +64,10 @@ pub fn sources(inputs: &[String], text_column: Option<&str>, remote: &Remote, ca
         }
     }
     if names.is_empty() {
-        return Err(Error::Usage("no corpus given; --corpus takes files, patterns, addresses or `-`".into()));
+        return Err(Error::usage(line!["no corpus given; ", setting("corpus"), " takes files, patterns, addresses or `-`"]));
     }
     if u32::try_from(names.len()).is_err() {
-        return Err(Error::Usage(format!("{} inputs are more than we can number", names.len())));
+        return Err(Error::usage(format!("{} inputs are too many; give at most {}", names.len(), u32::MAX)));
     }
     names.into_iter().map(|(name, entry)| source(name, entry, text_column)).collect()
 }
@@ -77,7 +78,7 @@ fn look_up(input: &str, remote: &Remote, cancel: &AtomicBool, names: &mut Names)
     if input.ends_with('/') {
         entries.retain(|entry| kind(&entry.address).is_ok_and(|_| file_name(&entry.address).contains('.')));
         if entries.is_empty() {
-            return Err(Error::input(input, "no .txt, .jsonl or .parquet lies below it"));
+            return Err(Error::input(input, "it contains no .txt, .jsonl or .parquet file"));
         }
     }
     names.extend(entries.into_iter().map(|entry| (entry.address.clone(), Some(entry))));
@@ -89,12 +90,13 @@ fn expand(input: &str, names: &mut Names) -> Result<()> {
         names.insert(input.to_owned(), None);
         return Ok(());
     }
-    let paths = glob::glob(input).map_err(|error| Error::input(input, format!("not a pattern: {error}")))?;
+    let paths = glob::glob(input).map_err(|error| Error::input(input, format!("not a valid pattern: {error}")))?;
     let mut found = false;
     for path in paths {
-        let path = path.map_err(|error| Error::input(input, format!("cannot look into {}: {}", error.path().display(), error.error())))?;
+        let path =
+            path.map_err(|error| Error::input(input, format!("cannot read the folder {}: {}", error.path().display(), error.error())))?;
         if !path.is_dir() {
-            let name = path.to_str().ok_or_else(|| Error::input(&path.to_string_lossy(), "its name is not UTF-8; rename it"))?;
+            let name = path.to_str().ok_or_else(|| Error::input(&path.to_string_lossy(), "the file name is not UTF-8; rename the file"))?;
             names.insert(name.to_owned(), None);
             found = true;
         }
@@ -116,7 +118,7 @@ fn source(name: String, entry: Option<Entry>, text_column: Option<&str>) -> Resu
     }
     let metadata = std::fs::metadata(&name).map_err(|error| Error::input(&name, unreadable(&error)))?;
     if metadata.is_dir() {
-        return Err(Error::input(&name, format!("a folder; name its files, for instance {}/*.txt", name.trim_end_matches('/'))));
+        return Err(Error::input(&name, format!("this is a folder; name its files, for example {}/*.txt", name.trim_end_matches('/'))));
     }
     let (format, compression) = kind(&name)?;
     let bytes = metadata.is_file().then_some(metadata.len());
@@ -136,7 +138,7 @@ fn kind(name: &str) -> Result<(Format, Compression)> {
         Some((_, "jsonl" | "ndjson")) => Format::Jsonl,
         Some((_, "parquet")) => Format::Parquet,
         Some((_, ending)) => {
-            let problem = format!("unknown ending .{ending}; .txt, .jsonl and .parquet are read, each also .gz or .zst");
+            let problem = format!("unknown ending .{ending}; use .txt, .jsonl or .parquet, each also with .gz or .zst");
             return Err(Error::input(name, problem));
         }
     };
@@ -197,7 +199,7 @@ mod tests {
             assert_eq!(kind_of(&folder, name).unwrap(), expected, "{name}");
         }
         let line = kind_of(&folder, "a.tsv").unwrap_err().to_string();
-        assert!(line.ends_with("a.tsv: unknown ending .tsv; .txt, .jsonl and .parquet are read, each also .gz or .zst"), "{line}");
+        assert!(line.ends_with("a.tsv: unknown ending .tsv; use .txt, .jsonl or .parquet, each also with .gz or .zst"), "{line}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

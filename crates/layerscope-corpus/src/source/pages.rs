@@ -27,7 +27,7 @@ impl<'a> PageRecords<'a> {
                 Err(error) => return Some(Err(error)),
             }
             if page.text.len() as u64 > MAX_RECORD_BYTES {
-                let problem = format!("the page before line {} is longer than {} MiB", self.lines.place(), MAX_RECORD_BYTES >> 20);
+                let problem = format!("the page before {} is longer than {} MiB", self.lines.place(), MAX_RECORD_BYTES >> 20);
                 return Some(Err(Error::input(self.lines.name(), problem)));
             }
             if page.ended {

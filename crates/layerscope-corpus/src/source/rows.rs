@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use layerscope_error::{Line, line, setting};
 use layerscope_remote::is_address;
 use parquet::basic::Type as Physical;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -17,7 +18,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use super::list::unreadable;
 use super::{Columns, Compression, Records, Source, Watch, stream};
 use crate::document::Record;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, or_skip};
 
 /// Rows decoded at a time.
 const ROWS: usize = 256;
@@ -68,17 +69,17 @@ impl<'a> RowRecords<'a> {
         } else {
             unpack(source, scratch, watch)?
         };
-        let unusable = |error| Error::input(&source.name, format!("not a Parquet file, or cut short ({})", reason(&error)));
+        let unusable = |error| Error::input(&source.name, format!("not a Parquet file, or truncated ({})", reason(&error)));
         let file = guarded(|| SerializedFileReader::new(raw)).map_err(unusable)?;
         let rows = u64::try_from(file.metadata().file_metadata().num_rows()).unwrap_or(0);
-        let text = find(&file, &columns.text, source, "name the text with --text-column")?;
+        let text = find(&file, &columns.text, source, name_text_column())?;
         let physical = file.metadata().file_metadata().schema_descr().column(text.index).physical_type();
         if physical != Physical::BYTE_ARRAY {
-            let problem = format!("column `{}` holds {physical}, not text; name the text with --text-column", columns.text);
+            let problem = line![format!("column `{}` holds {physical}, not text; ", columns.text), name_text_column()];
             return Err(Error::input(&source.name, problem));
         }
         let group = match &columns.group {
-            Some(name) => Some(find(&file, name, source, "name one of them in --group column:NAME")?),
+            Some(name) => Some(find(&file, name, source, line!["name one of them with ", setting("group").to("column:NAME")])?),
             None => None,
         };
         let of = if plain { source.bytes.unwrap_or(0) } else { 0 };
@@ -124,15 +125,14 @@ impl<'a> RowRecords<'a> {
     }
 
     fn record(&self, text: Option<ByteArray>, group: Option<String>) -> Result<Record> {
-        let bad = |problem: String| Error::record(&self.source.name, format!("row {}", self.row), problem);
-        let repair = "or use --on-error skip";
-        let text = text.ok_or_else(|| bad(format!("column `{}` is null; repair the row {repair}", self.columns.text)))?;
+        let bad = |problem: String| Error::record(&self.source.name, format!("row {}", self.row), line![problem, " ", or_skip()]);
+        let text = text.ok_or_else(|| bad(format!("column `{}` is null; repair the row", self.columns.text)))?;
         let text = std::str::from_utf8(text.data()).map_err(|error| {
             let at = error.valid_up_to();
-            bad(format!("not UTF-8 (byte {at} of the text is 0x{:02x}); convert the file {repair}", text.data()[at]))
+            bad(format!("not UTF-8 (byte {at} of the text is 0x{:02x}); convert the file", text.data()[at]))
         })?;
         if let (Some(name), None) = (&self.columns.group, &group) {
-            return Err(bad(format!("column `{name}` is null, which names no group; repair the row {repair}")));
+            return Err(bad(format!("column `{name}` is null, which cannot name a group; repair the row")));
         }
         Ok(Record { text: text.to_owned(), column: group })
     }
@@ -163,7 +163,7 @@ impl Records for RowRecords<'_> {
 
 /// Runs the reader of Parquet files, which panics on some damaged ones.
 fn guarded<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
-    let damaged = |_| Err(ParquetError::General("its pages make no sense".into()));
+    let damaged = |_| Err(ParquetError::General("its pages cannot be decoded".into()));
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(damaged)
 }
 
@@ -193,7 +193,11 @@ fn unpack(source: &Source, scratch: &Path, watch: Watch) -> Result<File> {
     }
 }
 
-fn find(file: &SerializedFileReader<File>, name: &str, source: &Source, advice: &str) -> Result<Column> {
+fn name_text_column() -> Line {
+    line!["name the text column with ", setting("text-column")]
+}
+
+fn find(file: &SerializedFileReader<File>, name: &str, source: &Source, advice: Line) -> Result<Column> {
     let schema = file.metadata().file_metadata().schema_descr();
     let found = schema.columns().iter().position(|column| column.path().string() == name && column.max_rep_level() == 0);
     if let Some(index) = found {
@@ -203,7 +207,7 @@ fn find(file: &SerializedFileReader<File>, name: &str, source: &Source, advice: 
     if schema.num_columns() > names.len() {
         names.push("...".into());
     }
-    Err(Error::input(&source.name, format!("no column `{name}` (it has {}); {advice}", names.join(", "))))
+    Err(Error::input(&source.name, line![format!("no column `{name}` (it has {}); ", names.join(", ")), advice]))
 }
 
 /// Up to [`ROWS`] values, nulls included.

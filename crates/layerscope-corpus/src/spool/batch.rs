@@ -6,7 +6,7 @@ use super::format::{HEADER_BYTES, SEQUENCE_BYTES};
 use super::{Sequence, Spool};
 use crate::error::{Error, Result};
 
-/// Where the batches of a spool begin, for one size of batch: 8 bytes a batch, any batch at once.
+/// Where the batches of a spool begin, for one batch size. Takes 8 bytes per batch and gives access to any batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchPlan {
     starts: Vec<u64>,
@@ -38,7 +38,7 @@ impl BatchPlan {
 /// Some sequences of the spool, packed one after another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpoolBatch {
-    /// Its place among the batches.
+    /// Its number among the batches.
     pub index: usize,
     /// Token ids of all sequences.
     pub ids: Vec<u32>,
@@ -121,7 +121,8 @@ impl Spool {
     /// Any sequences, packed as a batch of the given number.
     pub fn slice(&self, sequences: Range<u64>, index: usize) -> Result<SpoolBatch> {
         if sequences.start > sequences.end || sequences.end > self.header.sequences {
-            let problem = format!("has {} sequences, {} to {} were asked for", self.header.sequences, sequences.start, sequences.end);
+            let problem =
+                format!("it has {} sequences, but {} to {} were requested", self.header.sequences, sequences.start, sequences.end);
             return Err(Error::spool(&self.path, problem));
         }
         let entries = self.entries(self.header.index_start(), sequences.start, sequences.end - sequences.start)?;

@@ -18,13 +18,19 @@ pub(super) fn encode(details: &Details) -> Vec<u8> {
         number(&mut out, list.len() as u64);
         list.iter().for_each(|item| text(&mut out, item));
     }
-    number(&mut out, details.groups.len() as u64);
-    for group in &details.groups {
-        [group.key, group.count, group.subwords.into()].iter().for_each(|&value| number(&mut out, value));
-        text(&mut out, &group.name);
-        text(&mut out, &group.raw);
-    }
+    dictionary(&mut out, &details.groups);
+    number(&mut out, details.whole.is_some().into());
+    details.whole.iter().for_each(|whole| dictionary(&mut out, whole));
     out
+}
+
+fn dictionary(out: &mut Vec<u8>, groups: &[Group]) {
+    number(out, groups.len() as u64);
+    for group in groups {
+        [group.key, group.count, group.subwords.into()].iter().for_each(|&value| number(out, value));
+        text(out, &group.name);
+        text(out, &group.raw);
+    }
 }
 
 pub(super) fn decode(bytes: &[u8]) -> Option<Details> {
@@ -44,12 +50,12 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Details> {
         }
     }
     let [inputs, skipped] = lists;
-    let mut groups = Vec::new();
-    for _ in 0..input.number()? {
-        let (key, count, subwords) = (input.number()?, input.number()?, u32::try_from(input.number()?).ok()?);
-        groups.push(Group { key, count, subwords, name: input.text()?, raw: input.text()? });
-    }
-    input.0.is_empty().then_some(Details { counters: from_counts(counts), lengths, inputs, skipped, groups })
+    let groups = input.dictionary()?;
+    let whole = match input.number()? {
+        0 => None,
+        _ => Some(input.dictionary()?),
+    };
+    input.0.is_empty().then_some(Details { counters: from_counts(counts), lengths, inputs, skipped, groups, whole })
 }
 
 fn counters(of: &Counters) -> [u64; 13] {
@@ -94,6 +100,15 @@ impl Input<'_> {
         let (value, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u64::from_le_bytes(*value))
+    }
+
+    fn dictionary(&mut self) -> Option<Vec<Group>> {
+        let mut groups = Vec::new();
+        for _ in 0..self.number()? {
+            let (key, count, subwords) = (self.number()?, self.number()?, u32::try_from(self.number()?).ok()?);
+            groups.push(Group { key, count, subwords, name: self.text()?, raw: self.text()? });
+        }
+        Some(groups)
     }
 
     fn text(&mut self) -> Option<String> {

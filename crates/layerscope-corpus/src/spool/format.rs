@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::document::DocumentId;
 
 const MAGIC: [u8; 8] = *b"LSspool\n";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 pub(super) const HEADER_BYTES: usize = 128;
 pub(super) const SEQUENCE_BYTES: usize = 40;
@@ -46,19 +46,19 @@ impl Header {
         header
     }
 
-    /// Reads a header and holds it against the file's size.
+    /// Reads a header and compares it with the file's size; otherwise says what is wrong.
     pub fn decode(bytes: &[u8; HEADER_BYTES], file_bytes: u64) -> Result<Self, String> {
         if bytes[..8] != MAGIC {
-            return Err("not a spool, or one cut short; start again with --overwrite".into());
+            return Err("not a spool, or a truncated one".into());
         }
         let u32_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|place| bytes[at + place]));
         let u64_at = |at: usize| u64::from_le_bytes(std::array::from_fn(|place| bytes[at + place]));
         let version = u32_at(8);
         if version != VERSION {
-            return Err(format!("a spool of version {version}, this program reads {VERSION}; start again with --overwrite"));
+            return Err(format!("a spool of version {version}, but this program reads version {VERSION}"));
         }
         if crc32fast::hash(&bytes[..HEADER_BYTES - 4]) != u32_at(HEADER_BYTES - 4) {
-            return Err("its header is damaged; start again with --overwrite".into());
+            return Err("its header is damaged".into());
         }
         let header = Header {
             prefix: u16::from_le_bytes([bytes[12], bytes[13]]),
@@ -77,8 +77,8 @@ impl Header {
         };
         match header.total() {
             Some(total) if total == u128::from(file_bytes) => Ok(header),
-            Some(total) => Err(format!("{file_bytes} bytes long where {total} are due; start again with --overwrite")),
-            None => Err("its header makes no sense; start again with --overwrite".into()),
+            Some(total) => Err(format!("it has {file_bytes} bytes instead of {total}")),
+            None => Err("its header gives impossible sizes".into()),
         }
     }
 

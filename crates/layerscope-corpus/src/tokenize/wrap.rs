@@ -2,21 +2,22 @@
 
 use std::path::Path;
 
+use layerscope_error::{Line, line, setting};
 use serde_json::Value;
 use tokenizers::{Encoding, Tokenizer};
 
 use super::one_line;
 use crate::error::{Error, Result};
 
-/// Which special tokens are put around a sequence.
+/// Which special tokens are added around a sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wrap {
-    /// What the tokenizer does by itself.
+    /// Those that the tokenizer adds by itself.
     #[default]
     Model,
-    /// One at each end, always: BOS or else CLS, EOS or else SEP; a model with only one of the two gets it at both ends.
+    /// One at each end: BOS or else CLS, EOS or else SEP. A model that has only one of them gets it at both ends.
     BosEos,
-    /// Nothing.
+    /// None.
     None,
 }
 
@@ -41,7 +42,7 @@ fn of_model(tokenizer: &Tokenizer, file: &Path) -> Result<(Vec<u32>, Vec<u32>)> 
     let (ids, at) = (wrapped.get_ids(), mask.iter().position(|&special| special == 0));
     match at {
         Some(at) if mask[at + 1..].iter().all(|&special| special == 1) => Ok((ids[..at].to_vec(), ids[at + 1..].to_vec())),
-        _ => Err(Error::tokenizer(file, "its post-processor does not simply put tokens around a text; use --wrap bos-eos or none")),
+        _ => Err(Error::tokenizer(file, line!["its post-processor does more than put tokens around a text; ", choose("bos-eos")])),
     }
 }
 
@@ -53,7 +54,7 @@ fn ends(tokenizer: &Tokenizer, folder: &Path, file: &Path) -> Result<(u32, u32)>
         for key in keys {
             let token = maps.iter().find_map(|map| token_text(&map[key]));
             if let Some(token) = token {
-                let problem = || format!("{key} is `{token}`, which is not in tokenizer.json; use --wrap model or none");
+                let problem = || line![format!("{key} is `{token}`, which is not in tokenizer.json; "), choose("model")];
                 return tokenizer.token_to_id(token).map(Some).ok_or_else(|| Error::tokenizer(folder, problem()));
             }
         }
@@ -64,8 +65,13 @@ fn ends(tokenizer: &Tokenizer, folder: &Path, file: &Path) -> Result<(u32, u32)>
     let end = named(["eos_token", "sep_token"])?.or(suffix.last().copied());
     match (start.or(end), end.or(start)) {
         (Some(start), Some(end)) => Ok((start, end)),
-        _ => Err(Error::tokenizer(folder, "names no token for the start or end of a text; use --wrap model or none")),
+        _ => Err(Error::tokenizer(folder, line!["names no token for the start or end of a text; ", choose("model")])),
     }
+}
+
+/// The other ways to wrap.
+fn choose(wrap: &str) -> Line {
+    line!["use ", setting("wrap").to(wrap), " or ", setting("wrap").to("none")]
 }
 
 fn read_json(path: &Path) -> Result<Option<Value>> {

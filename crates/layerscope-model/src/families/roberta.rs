@@ -1,4 +1,4 @@
-//! RoBERTa and XLM-RoBERTa: BERT whose positions are numbered from behind the padding token's id.
+//! RoBERTa and XLM-RoBERTa: BERT whose positions are numbered from after the padding token's id.
 
 use super::{Family, bert};
 use crate::config::ConfigReader;
@@ -23,7 +23,7 @@ pub(super) fn number_from_padding(config: &mut ConfigReader, mut spec: ModelSpec
         let rows = positions.rows;
         positions.offset = padding + 1;
         config.ensure(rows > positions.offset, || {
-            format!("`max_position_embeddings` = {rows} leaves no position behind the padding token {padding}")
+            format!("`max_position_embeddings` = {rows} leaves no position after the padding token {padding}")
         });
         spec.max_positions = Some(rows.saturating_sub(positions.offset));
         spec.embedding.unnumbered = Some(padding as u32);

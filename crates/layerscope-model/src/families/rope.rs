@@ -29,9 +29,7 @@ pub(super) fn whole_heads(config: &mut ConfigReader, head_dim: usize, positions:
     let outside = Outside { base: config.number_or("rope_theta", 10_000.0), fraction: 1.0, head_dim, positions };
     config.only("partial_rotary_factor", 1.0);
     let rotary = all_layers(config, &outside);
-    config.ensure(rotary.dim == head_dim, || {
-        format!("rotating {} of {head_dim} dimensions of a head is not something this family does", rotary.dim)
-    });
+    config.ensure(rotary.dim == head_dim, || format!("this family rotates all {head_dim} dimensions of a head, found {}", rotary.dim));
     rotary
 }
 

@@ -150,7 +150,7 @@ impl Repository {
             let file = File::options().create(true).append(true).open(&path).map_err(|source| Error::io(&path, source))?;
             match file.lock() {
                 Ok(()) if is_open_at(&file, &path) => return Ok(Some(file)),
-                Ok(()) => {} // its last holder deleted it: what we hold has no name any more
+                Ok(()) => {} // its last holder deleted it: try again with the new file
                 Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(None),
                 Err(error) => return Err(Error::io(&path, error)),
             }
@@ -169,7 +169,7 @@ fn linked_blobs(snapshot: &Path) -> Vec<PathBuf> {
     entries.filter_map(|entry| entry.path().canonicalize().ok()).filter(|target| !target.starts_with(snapshot)).collect()
 }
 
-/// What is gone already need not be removed.
+/// Ignores files that are already gone.
 fn remove(outcome: std::io::Result<()>, path: &Path) -> Result<()> {
     match outcome {
         Err(error) if !absent(&error) => Err(Error::io(path, error)),

@@ -10,7 +10,7 @@ use ureq::{Agent, Body, Proxy};
 
 use super::names;
 
-/// Why a request brought nothing.
+/// Why a request failed.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// No connection, a cut or silent one, or a server that is busy: another attempt may succeed.
@@ -22,11 +22,11 @@ pub(super) enum Failure {
         /// The hub's own word for it, such as `RevisionNotFound`.
         code: Option<String>,
     },
-    /// An answer, or an address, that makes no sense.
+    /// An answer or an address that cannot be used.
     Unusable(String),
 }
 
-/// What a revision is.
+/// What the hub says about a revision.
 pub(super) struct Listing {
     /// Its commit.
     pub(super) commit: String,
@@ -65,7 +65,7 @@ pub(super) struct Client {
 
 /// Redirects of one request.
 const MAX_HOPS: usize = 8;
-/// A listing beyond this is not a model's.
+/// The longest listing to accept.
 const MAX_LISTING_BYTES: u64 = 64 << 20;
 /// The longest wait between two attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
@@ -176,11 +176,11 @@ impl Client {
         if let Some(token) = self.token.as_ref().filter(|_| parse(&self.endpoint).is_ok_and(|hub| same_origin(&hub, uri))) {
             request = request.header("authorization", format!("Bearer {token}"));
         }
-        let request = request.body(()).map_err(|error| Failure::Unusable(format!("no request can be made of it: {error}")))?;
+        let request = request.body(()).map_err(|error| Failure::Unusable(format!("not a valid request: {error}")))?;
         let response = self.agent.run(request)?;
         match response.status().as_u16() {
             200..=399 if text(response.headers(), "content-encoding").is_some_and(|coding| coding != "identity") => {
-                Err(Failure::Unusable("the server compresses what it was asked to send as it is".to_owned()))
+                Err(Failure::Unusable("the server compressed its answer although it was asked not to".to_owned()))
             }
             200..=399 => Ok(response),
             status @ (408 | 429 | 500..) => Err(Failure::Passing(format!("the server answers {status}"))),
@@ -250,7 +250,7 @@ fn next(from: &Uri, response: &Response<Body>) -> Result<Option<Uri>, Failure> {
     if !response.status().is_redirection() {
         return Ok(None);
     }
-    let location = text(response.headers(), "location").ok_or_else(|| Failure::Unusable("a redirect to nowhere".to_owned()))?;
+    let location = text(response.headers(), "location").ok_or_else(|| Failure::Unusable("a redirect without a location".to_owned()))?;
     let scheme = from.scheme_str().unwrap_or("https");
     let target = match (location.strip_prefix("//"), location.starts_with('/'), from.authority()) {
         (Some(rest), ..) => parse(&format!("{scheme}://{rest}"))?,

@@ -41,7 +41,7 @@ impl From<Error> for Trouble {
     }
 }
 
-/// Once this much more than ever before is here, earlier failures are forgotten.
+/// After this many new bytes, earlier failures no longer count.
 const GOOD_PROGRESS: u64 = 1 << 20;
 const BUFFER_BYTES: usize = 128 << 10;
 
@@ -54,7 +54,7 @@ pub(super) fn blob(client: &Client, repository: &Repository, remote: &Remote, re
     }
     let lock = repository.lock(&remote.etag)?;
     if there() {
-        return Ok(()); // somebody else brought it while we waited
+        return Ok(()); // another process fetched it while this one waited
     }
     // A part that nothing can check in the end is not built upon.
     let resumable = lock.is_some() && remote.sha256().is_some();
@@ -63,7 +63,7 @@ pub(super) fn blob(client: &Client, repository: &Repository, remote: &Remote, re
     part.fill(client)?;
     let mut genuine = part.is_genuine()?;
     if resumed && !genuine {
-        part.restart()?; // what lay there was not the beginning of this file
+        part.restart()?; // the part on disk was not the beginning of this file
         part.fill(client)?;
         genuine = part.is_genuine()?;
     }
@@ -79,7 +79,7 @@ pub(super) fn blob(client: &Client, repository: &Repository, remote: &Remote, re
     }
     match there() {
         true => Ok(()),
-        false => Err(Failure::Passing(format!("another process took {} away", part.path.display())).into()),
+        false => Err(Failure::Passing(format!("another process removed {}", part.path.display())).into()),
     }
 }
 
@@ -107,7 +107,7 @@ impl<'a> Part<'a> {
         Ok(Part { path, file, done, resumable, remote, report })
     }
 
-    /// Receives all that is missing, in as many attempts as it takes while they get on.
+    /// Receives all that is missing. Attempts that make progress may be repeated without limit.
     fn fill(&mut self, client: &Client) -> Result<(), Trouble> {
         let (mut failures, mut farthest) = (0, self.done);
         while self.done < self.remote.size {
@@ -123,7 +123,7 @@ impl<'a> Part<'a> {
             if !client.wait(failures) {
                 let (done, size, times) = (self.done, self.remote.size, failures + 1);
                 let kept = if self.resumable { " and kept" } else { "" };
-                let problem = format!("the download broke off {times} times ({problem}), {done} of {size} bytes received{kept}");
+                let problem = format!("the connection broke {times} times ({problem}), {done} of {size} bytes received{kept}");
                 return Err(Failure::Passing(problem).into());
             }
             failures += 1;
@@ -207,7 +207,7 @@ impl<'a> Part<'a> {
 impl Drop for Part<'_> {
     fn drop(&mut self) {
         if !self.resumable {
-            let _ = fs::remove_file(&self.path); // not there any more if all went well
+            let _ = fs::remove_file(&self.path); // already gone if all went well
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What may become part of a path or an address. Names come from users, servers and downloaded files; none may climb out.
+//! Checks names before they become part of a path or an address. They come from users, servers and downloaded files; none may
+//! lead out of the cache.
 
 /// Checks a model id: `org/name` or `name`.
 pub(super) fn id(id: &str) -> Result<(), String> {
@@ -10,7 +11,7 @@ pub(super) fn id(id: &str) -> Result<(), String> {
     let parts: Vec<_> = id.split('/').collect();
     match parts.len() <= 2 && id.len() <= 96 && parts.iter().all(|name| part(name)) {
         true => Ok(()),
-        false => Err("not a hub id; ids look like `org/name`, of letters, digits, `-`, `_` and `.`".to_owned()),
+        false => Err("not a hub id; ids look like `org/name`, with letters, digits, `-`, `_` and `.`".to_owned()),
     }
 }
 

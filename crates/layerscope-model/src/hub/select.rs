@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::names;
 use crate::error::{Error, Result};
 
-/// The file without which nothing works.
+/// The file that every model needs.
 pub(super) const CONFIG: &str = "config.json";
 
 /// What tokenizers read; repositories have some of these.
@@ -46,7 +46,7 @@ pub(super) fn weights(has: impl Fn(&str) -> bool) -> Option<Weights> {
     FORMS.into_iter().find(|form| has(form.file()))
 }
 
-/// The forms for an error message.
+/// The names of all forms, for error messages.
 pub(super) fn accepted() -> String {
     FORMS.map(Weights::file).join(", ")
 }
@@ -60,12 +60,12 @@ pub(super) fn shards(index: &Path) -> Result<BTreeSet<String>> {
     map.iter()
         .map(|(tensor, shard)| match shard.as_str() {
             Some(name) if names::is_plain_file(name) => Ok(name.to_owned()),
-            _ => Err(Error::file(index, format!("tensor {tensor:?} is said to be in {shard}, which is no file of this folder"))),
+            _ => Err(Error::file(index, format!("places tensor {tensor:?} in {shard}, which is not a file name in this folder"))),
         })
         .collect()
 }
 
-/// The first file that a snapshot lacks to be complete; tokenizer files are not asked for.
+/// The first file that a snapshot lacks to be complete; tokenizer files are optional.
 pub(super) fn missing(snapshot: &Path) -> Result<Option<String>> {
     let has = |file: &str| snapshot.join(file).is_file();
     if !has(CONFIG) {

@@ -1,5 +1,6 @@
 //! Pickles written by hand, most of them hostile.
 
+use super::machine::MAX_INSTRUCTIONS;
 use super::*;
 
 fn fault(pickle: &[u8]) -> String {
@@ -86,7 +87,7 @@ fn the_stack_cannot_run_empty() {
     {
         assert!(fault(pickle).contains("its pickle is broken"), "{pickle:?}");
     }
-    assert!(fault(b"h\0").contains("it recalls what it never stored"));
+    assert!(fault(b"h\0").contains("it reads a memo that it never wrote"));
     assert!(fault(b"").contains("it ends in the middle"));
     assert!(fault(b"X\xff\xff\xff\xffabc").contains("it ends in the middle"));
     assert!(fault(b"\x8d\xff\xff\xff\xff\xff\xff\xff\xffabc").contains("it ends in the middle"));

@@ -61,7 +61,7 @@ fn the_index_decides_between_shards() {
     let both = safetensors_of(&[("a", "F32", &[1], &f32_bytes(&[9.0])), ("b", "F32", &[1], &f32_bytes(&[2.0]))]);
     let folder = Folder::with(&[(INDEX, &index(&[("a", "x"), ("b", "y")])), ("x", &one("a", 1.0)), ("y", &both)]);
     assert_eq!(folder.open().unwrap().read("a", &[1]).unwrap(), [1.0]);
-    // A tensor the index does not know is there all the same, unless two shards hold it.
+    // A tensor the index does not know is read too, unless two shards hold it.
     folder.write("x", &safetensors_of(&[("a", "F32", &[1], &[0; 4]), ("extra", "F32", &[1], &[0; 4])]));
     assert!(folder.open().unwrap().info("extra").is_some());
     folder.write("y", &safetensors_of(&[("b", "F32", &[1], &[0; 4]), ("extra", "F32", &[1], &[0; 4])]));
@@ -85,7 +85,7 @@ fn a_tensor_the_index_promises_must_be_in_its_shard() {
 fn an_index_cannot_leave_its_folder() {
     for shard in ["../x", "/etc/passwd", "sub/x", "..", ".", "", "a\\b", "C:x", "a\nb"] {
         let line = Folder::with(&[(INDEX, &index(&[("a", shard)]))]).error();
-        assert_says(&line, &[INDEX, "`a`", "not the name of a file beside it"]);
+        assert_says(&line, &[INDEX, "`a`", "not a file name in the same folder"]);
     }
 }
 
@@ -97,7 +97,7 @@ fn a_broken_index_is_refused() {
     refuse(br#"{"weight_map":[]}"#, "expected an object");
     refuse(br#"{"weight_map":{"a":1}}"#, "expected a string");
     refuse(br#"{"weight_map":{}}"#, "names no tensor");
-    refuse(br#"{"weight_map":{"a":"x","a":"y"}}"#, "puts `a` into both `x` and `y`");
+    refuse(br#"{"weight_map":{"a":"x","a":"y"}}"#, "assigns `a` to both `x` and `y`");
 }
 
 #[test]

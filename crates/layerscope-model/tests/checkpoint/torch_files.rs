@@ -121,7 +121,7 @@ fn bad_tensors_are_named() {
     assert_says(&checkpoint.read("weight", &[3]).unwrap_err().to_string(), &["tensor `weight`: value 2 is NaN"]);
     // The shape (2, 3) with strides (3, 1) becomes (2, 9) with strides (9, 1).
     let (old, new) = (b"K\x02K\x03\x86q\x09K\x03K\x01", b"K\x02K\x09\x86q\x09K\x09K\x01");
-    assert_says(&patched("plain", old, new), &["tensor `weight`: shape [2, 9] in f32", "ends behind its storage of 24 bytes"]);
+    assert_says(&patched("plain", old, new), &["tensor `weight`: shape [2, 9] in f32", "ends past its storage of 24 bytes"]);
     assert_says(&patched("plain", b"X\x01\0\0\x000", b"X\x01\0\0\x00z"), &["tensor `weight`: its storage `z` is missing"]);
 }
 

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use layerscope_compute::{Backend, States};
 use layerscope_model::{Batch, Error, Observer, Point, Result, Transformer};
@@ -68,16 +67,16 @@ pub fn tensor_name(at: Point, sequence: usize) -> String {
 
 /// Keeps all states, by point and sequence of the batch.
 #[derive(Default)]
-pub struct Keep(pub Mutex<BTreeMap<(Point, usize), Vec<f32>>>);
+pub struct Keep(pub BTreeMap<(Point, usize), Vec<f32>>);
 
 impl<B: Backend> Observer<B> for Keep {
     type Error = Error;
 
-    fn observe(&self, batch: &Batch, at: Point, states: &States<B>) -> Result<()> {
-        let values = states.to_vec();
+    fn observe(&mut self, batch: &Batch, at: Point, states: &mut States<B>) -> Result<()> {
+        let values = states.to_vec()?;
         for (sequence, rows) in batch.ranges().enumerate() {
             let rows = values[rows.start * states.width..rows.end * states.width].to_vec();
-            self.0.lock().expect("no panics").insert((at, sequence), rows);
+            self.0.insert((at, sequence), rows);
         }
         Ok(())
     }
@@ -86,7 +85,8 @@ impl<B: Backend> Observer<B> for Keep {
 /// All states of some sequences, run as one batch.
 pub fn states_of<B: Backend, S: AsRef<[u32]>>(transformer: &Transformer<B>, sequences: &[S]) -> BTreeMap<(Point, usize), Vec<f32>> {
     let batch = Batch::pack(sequences);
-    let keep = Keep::default();
-    transformer.forward(&batch, &mut transformer.workspace(batch.tokens()), &keep).expect("a forward pass");
-    keep.0.into_inner().expect("no panics")
+    let mut keep = Keep::default();
+    let mut space = transformer.workspace(batch.tokens()).expect("enough memory");
+    transformer.forward(&batch, &mut space, &mut keep).expect("a forward pass");
+    keep.0
 }

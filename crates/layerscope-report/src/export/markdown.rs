@@ -3,15 +3,18 @@
 use std::io::{self, Write};
 
 use crate::table::{Cell, Table};
-use crate::text::{rounded, shortened};
+use crate::text::{CELL_CHARACTERS, rounded, shortened_to};
+
+/// Cells are aligned up to this width; a longer one stands out in its own row only.
+const ALIGNED: usize = 200;
 
 pub(super) fn write(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     let names: Vec<String> = table.columns().map(|(name, _)| escaped(name)).collect();
     let numeric: Vec<bool> = table.columns().map(|(_, column)| column.is_numeric()).collect();
-    let mut widths: Vec<usize> = names.iter().map(|name| name.chars().count().max(3)).collect();
+    let mut widths: Vec<usize> = names.iter().map(|name| name.chars().count().clamp(3, ALIGNED)).collect();
     for row in 0..table.rows() {
         for (width, cell) in widths.iter_mut().zip(table.row(row)) {
-            *width = (*width).max(shown(cell).chars().count());
+            *width = (*width).max(shown(cell).chars().count().min(ALIGNED));
         }
     }
     line(names.into_iter(), &widths, &numeric, output)?;
@@ -41,7 +44,7 @@ fn shown(cell: Cell) -> String {
 
 /// A text that stays in its cell and means only itself.
 fn escaped(text: &str) -> String {
-    let text = shortened(text);
+    let text = shortened_to(text, CELL_CHARACTERS);
     let mut cell = String::with_capacity(text.len());
     let mut before = None;
     let mut rest = text.chars();

@@ -1,4 +1,4 @@
-//! Tables on disk: optional columns of text, 64-bit integers and doubles, the same bytes for the same table.
+//! Tables on disk: optional columns of text, 64-bit integers and doubles. Equal tables give equal bytes.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -92,7 +92,7 @@ pub fn read(path: &Path) -> Result<Table> {
     stored.groups(0..stored.row_groups, None)
 }
 
-/// A table that stays on disk and is read in pieces. It is the file that was opened, even where another one took its name since.
+/// A table that stays on disk and is read in pieces. It remains the file that was opened, even if another file takes its name.
 pub struct StoredTable {
     path: PathBuf,
     /// Locked while it is read: every reader of an open file moves the same cursor.
@@ -101,7 +101,7 @@ pub struct StoredTable {
 }
 
 impl StoredTable {
-    /// Opens the file and reads what it says about itself.
+    /// Opens the file and reads its metadata.
     pub fn open(path: &Path) -> Result<StoredTable> {
         let file = File::open(path).map_err(|error| Error::file(path, format!("cannot be opened ({error})")))?;
         let opened = guarded(|| {
@@ -113,12 +113,12 @@ impl StoredTable {
         Ok(StoredTable { path: path.to_owned(), row_groups: file.num_row_groups(), file: Mutex::new(file) })
     }
 
-    /// How many pieces it has, at least one.
+    /// Number of pieces, at least one.
     pub fn pieces(&self) -> usize {
         self.row_groups.max(1)
     }
 
-    /// The rows of one piece; only these columns of it, if some are named.
+    /// The rows of one piece, with all columns or only these.
     pub fn piece(&self, at: usize, columns: Option<&[&str]>) -> Result<Table> {
         self.groups(at..self.row_groups.min(at + 1), columns)
     }
@@ -145,7 +145,7 @@ fn check(file: &SerializedFileReader<File>) -> ParquetResult<()> {
         }
     }
     let rows = metadata.row_groups().iter().try_fold(0i64, |sum, group| sum.checked_add(group.num_rows()));
-    if rows == Some(metadata.file_metadata().num_rows()) { Ok(()) } else { Err(general("its parts do not have as many rows as it says")) }
+    if rows == Some(metadata.file_metadata().num_rows()) { Ok(()) } else { Err(general("the number of rows differs from its metadata")) }
 }
 
 fn read_groups(file: &SerializedFileReader<File>, groups: Range<usize>, only: Option<&[&str]>) -> ParquetResult<Vec<(String, Column)>> {
@@ -169,7 +169,7 @@ fn read_groups(file: &SerializedFileReader<File>, groups: Range<usize>, only: Op
         rows += metadata.row_group(g).num_rows();
     }
     match columns.iter().find(|(_, column)| column.len() as i64 != rows) {
-        Some((name, _)) => Err(ParquetError::General(format!("column `{name}` is not as long as the file says"))),
+        Some((name, _)) => Err(ParquetError::General(format!("column `{name}` has another length than its metadata says"))),
         None => Ok(columns),
     }
 }
@@ -224,7 +224,7 @@ fn general(problem: &str) -> ParquetError {
 
 /// Runs the reader of Parquet files, which panics on some damaged ones.
 fn guarded<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
-    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(general("its pages make no sense")))
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(general("its pages cannot be decoded")))
 }
 
 /// The library's words on one line.

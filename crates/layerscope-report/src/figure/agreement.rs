@@ -38,7 +38,7 @@ fn draw(context: &Context) -> Outcome {
         marks.push(Mark::Line(Line { width: 0.5, ..Line::new(path, Paint::Series(view.series)) }));
         marks.push(Mark::Markers(pairs.iter().map(|(_, _, x, y, before)| (*x, *y, view.series, *before)).collect()));
         if let Some(rho) = spearman(&own) {
-            sentences.push(format!("{}: $\\rho$ {}.", tex::name(view.run.model()), tex::number(rho, 3)));
+            sentences.push(format!("{}: $\\rho$ {}.", tex::name(&view.name), tex::number(rho, 3)));
         }
         all.extend(own);
     }
@@ -62,7 +62,7 @@ fn draw(context: &Context) -> Outcome {
         "Share of the squared norm in the mean, $M(X)/Q(X)$, against mean cosine, one point per layer.{rho} {}",
         sentences.join(" ")
     );
-    let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.to_string()))?)];
+    let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.line()))?)];
     Ok(Plate {
         name: "agreement".into(),
         body: Body::Panels(sheet),

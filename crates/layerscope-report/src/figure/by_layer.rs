@@ -92,7 +92,7 @@ pub(crate) fn fig20(context: &Context) -> Vec<Outcome> {
         Curve { sizes: true, ..curve("", "*V*_{B}(*X*)", "v_between") },
         curve("", "*V*_{B}(*X*) / *V*(*X*)", "v_between_over_v"),
     ];
-    let caption = "Variance within groups $V_W(X)$, between groups $V_B(X)$, and the share of the latter, by layer.";
+    let caption = "Variance within groups $V_W(X)$, variance between groups $V_B(X)$, and the share $V_B(X)/V(X)$, by layer.";
     vec![draw(
         context,
         &Plan { id: "fig20", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, key: "$V_W$", over_groups: false },
@@ -101,7 +101,7 @@ pub(crate) fn fig20(context: &Context) -> Vec<Outcome> {
 
 pub(crate) fn ethayarajh1(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[overall("", "mean cosine", "mean_cosine"), Curve { sizes: true, ..overall("", "mean norm", "mean_norm") }];
-    let caption = "Mean cosine of all pairs of states, and mean norm of the states, by layer.";
+    let caption = "Mean cosine over all pairs of states, and mean norm of the states, by layer.";
     vec![draw(
         context,
         &Plan {
@@ -121,7 +121,7 @@ pub(crate) fn ethayarajh2(context: &Context) -> Vec<Outcome> {
         overall("Self-similarity", "self-similarity", "self_similarity"),
         Curve { mark: Some(0.0), ..overall("Adjusted for anisotropy", "self-similarity − mean cosine", "self_similarity_adjusted") },
     ];
-    let caption = "Self-similarity of groups with at least five states, and the same less the mean cosine, by layer.";
+    let caption = "Self-similarity of groups with at least five states, and the same minus the mean cosine, by layer.";
     vec![draw(
         context,
         &Plan {
@@ -141,7 +141,7 @@ pub(crate) fn ethayarajh3(context: &Context) -> Vec<Outcome> {
         overall("Intra-sentence similarity", "similarity", "intra_sentence_similarity"),
         Curve { mark: Some(0.0), ..overall("Adjusted for anisotropy", "similarity − mean cosine", "intra_sentence_similarity_adjusted") },
     ];
-    let caption = "Intra-sentence similarity, and the same less the mean cosine, by layer.";
+    let caption = "Intra-sentence similarity, and the same minus the mean cosine, by layer.";
     vec![draw(
         context,
         &Plan { id: "ethayarajh3", curves: CURVES, columns: 2, preferred: Preferred::Page, caption, key: "Similarity", over_groups: false },
@@ -153,7 +153,7 @@ pub(crate) fn ethayarajh4(context: &Context) -> Vec<Outcome> {
         overall("Maximum explainable variance", "share of variance", "max_explainable_variance"),
         Curve { mark: Some(0.0), ..overall("Adjusted for anisotropy", "share of variance, adjusted", "max_explainable_variance_adjusted") },
     ];
-    let caption = "Maximum explainable variance of the chosen tokens, and the same less that of all states, by layer.";
+    let caption = "Maximum explainable variance of the chosen tokens, and the same minus that of all states, by layer.";
     vec![draw(
         context,
         &Plan {

@@ -9,6 +9,7 @@ use super::font::{NAME_CHARACTERS, drawable};
 use super::sheet::{Line, Paint};
 use crate::run::Run;
 use crate::table::{Cell, Column, Table};
+use crate::text::distinct;
 
 /// A place in the network; those of one layer in the order of the computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -143,7 +144,9 @@ impl Group<'_> {
 /// One run with its name, its number (colour and marker) and its tables, indexed.
 pub(crate) struct View<'a> {
     pub run: &'a Run,
-    /// Its name as it is drawn.
+    /// Its name among the runs, as captions give it.
+    pub name: String,
+    /// The same as it is drawn.
     pub label: String,
     /// Its name in file names.
     pub slug: String,
@@ -156,21 +159,18 @@ pub(crate) struct View<'a> {
 impl<'a> View<'a> {
     /// The runs, each with a name of its own.
     pub fn all(runs: &'a [Run], settings: &Settings) -> Vec<View<'a>> {
-        let mut labels: Vec<String> = Vec::new();
+        let names = Run::labels(&runs.iter().collect::<Vec<_>>());
+        // Names that differ only in what the font lacks, or far behind, are drawn alike.
+        let labels = distinct(names.iter().map(|name| drawable(name, NAME_CHARACTERS)).collect());
         let mut slugs: Vec<String> = Vec::new();
-        for run in runs {
-            let name = run.model().to_owned();
-            let shared = runs.iter().filter(|other| other.model() == name).count() > 1;
-            let folder = run.folder.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
-            let label = if shared && folder != name { format!("{name} ({folder})") } else { name };
-            let label = unique(drawable(&label, NAME_CHARACTERS), &labels);
-            slugs.push(unique(slug(&label), &slugs));
-            labels.push(label);
+        for label in &labels {
+            slugs.push(unique(slug(label), &slugs));
         }
-        let named = labels.into_iter().zip(slugs).zip(runs).enumerate();
+        let named = names.into_iter().zip(labels).zip(slugs).zip(runs).enumerate();
         named
-            .map(|(series, ((label, slug), run))| View {
+            .map(|(series, (((name, label), slug), run))| View {
                 run,
+                name,
                 label,
                 slug,
                 series,
@@ -218,13 +218,13 @@ impl<'a> View<'a> {
 
     /// The range of the run's own `selected` rows.
     pub fn own_frequency(&self) -> (i64, i64) {
-        let bound = |name: &str| self.run.manifest["frequency"][name].as_i64();
-        (bound("minimum").unwrap_or(10), bound("maximum").unwrap_or(100_000))
+        let range = self.run.manifest.frequency().unwrap_or_default();
+        (bounded(range.minimum), bounded(range.maximum))
     }
 
     /// How states were grouped.
     pub fn grouping(&self) -> &str {
-        self.run.manifest["grouping"].as_str().unwrap_or("token")
+        self.run.manifest.grouping()
     }
 
     fn is_filtered(&self) -> bool {
@@ -285,6 +285,11 @@ pub(crate) fn over_groups(measure: &str, groups: &[Group]) -> Option<f64> {
         "slope_log_v_on_log_n" => on_log_n(|group| (1.0 + group.v).log10()),
         _ => None,
     }
+}
+
+/// A count of a manifest among those of tables.
+pub(crate) fn bounded(count: u64) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
 }
 
 fn at_point((layer, point): (i64, Point)) -> Row {

@@ -145,14 +145,14 @@ pub(crate) fn blocks(context: &Context) -> Vec<Outcome> {
     let mut drawn: Vec<(String, Vec<Step>)> = Vec::new();
     let mut rows = Rows::new(&[("model", Cells::Text), ("line", Cells::Integer), ("drawing", Cells::Text)]);
     for view in &context.views {
-        let Some(text) = view.run.manifest["model"]["diagram"].as_str() else {
+        let Some(text) = &view.run.manifest.model.diagram else {
             outcomes.push(Err(Skip::of(&view.label, "the manifest has no drawing of the block")));
             continue;
         };
         match parse(text) {
             Some(steps) => drawn.push((view.label.clone(), steps)),
             None => {
-                outcomes.push(Err(Skip::of(&view.label, "the drawing of the block in the manifest cannot be read")));
+                outcomes.push(Err(Skip::of(&view.label, "the drawing of the block in the manifest is not readable")));
                 continue;
             }
         }
@@ -165,8 +165,8 @@ pub(crate) fn blocks(context: &Context) -> Vec<Outcome> {
     }
     let names: Vec<String> = drawn.iter().map(|(name, _)| tex::name(name)).collect();
     let preferred = if drawn.len() > 1 { Preferred::Page } else { Preferred::Column };
-    let caption = format!("One block of {}; the hidden state runs down the left.", names.join(", "));
-    outcomes.push(rows.table().map_err(|error| Skip::new(error.to_string())).map(|table| Plate {
+    let caption = format!("One block of {}. The hidden state runs down on the left.", names.join(", "));
+    outcomes.push(rows.table().map_err(|error| Skip::new(error.line())).map(|table| Plate {
         name: "fig21".into(),
         body: Body::Drawing(preferred, Box::new(move |look, width| draw_blocks(look, width, &drawn))),
         numbers: vec![("", table)],

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use layerscope_error::line;
+
 use super::context::Context;
 use super::data::{View, integers, reals, texts};
 use super::fits::percentile;
-use super::plate::{Body, Outcome, Plate, Skip};
+use super::plate::{Body, Outcome, Plate, Skip, matrices_come_from};
 use super::rows::{Kind as Cells, Rows, integer};
 use super::sheet::{Axis, ColourBar, Key, Mark, Panel, Preferred, Sheet};
 use super::tex;
@@ -33,9 +35,10 @@ pub(crate) fn scatter(context: &Context) -> Vec<Outcome> {
         let table = match view.run.read_table("projections") {
             Ok(Some(table)) => table,
             Ok(None) => {
-                return vec![Err(Skip::of(&view.label, "no embedding matrices were projected (layerscope track, or weights --out)"))];
+                let reason = line!["the run has no projected embedding matrices; use ", matrices_come_from()];
+                return vec![Err(Skip::of(&view.label, reason))];
             }
-            Err(error) => return vec![Err(Skip::of(&view.label, error.to_string()))],
+            Err(error) => return vec![Err(Skip::of(&view.label, error.line()))],
         };
         vec![draw(context.name("machina4", view), view, matrices(&table))]
     })
@@ -97,12 +100,12 @@ fn draw(name: String, view: &View, matrices: Vec<Matrix>) -> Outcome {
         panels: matrices.iter().map(|matrix| panel(matrix, last)).collect(),
     };
     let caption = format!(
-        "{} rows of the embedding matrices of {}{}, projected on the first two right singular vectors of each matrix; $\\times$ is the origin, colour the token's id.",
+        "{} rows of the embedding matrices of {}{}, projected onto the first two right singular vectors of each matrix; $\\times$ is the origin, and the colour shows the token id.",
         tex::count(each as i64),
-        tex::name(view.run.model()),
+        tex::name(&view.name),
         if steps { " during training" } else { "" },
     );
-    let table = numbers.table().map_err(|error| Skip::new(error.to_string()))?;
+    let table = numbers.table().map_err(|error| Skip::new(error.line()))?;
     let description = format!("{name}: rows of the embedding matrices on two singular directions");
     Ok(Plate { name, body: Body::Panels(sheet), numbers: vec![("", table)], caption, description })
 }

@@ -1,5 +1,6 @@
 //! Scatter plots of groups with regression lines.
 
+use layerscope_error::{Line, line, setting};
 use layerscope_stats::measure::{Line as Fit, fit_line};
 
 use super::context::{Context, beside, layer_name};
@@ -65,11 +66,8 @@ pub(crate) fn by_frequency(context: &Context) -> Vec<Outcome> {
         let draw = |at: (i64, Point)| {
             let cells: Vec<_> = [Q, M, V].map(|quantity| (view, at, (LOG_N, quantity))).into();
             let name = context.name("fig7", view) + &if several { format!("-layer{}", at.0) } else { String::new() };
-            let what = format!(
-                "$Q(X_t)$, $M(X_t)$ and $V(X_t)$ against $\\log_{{10}} n_t$ in {} at {}.",
-                tex::name(view.run.model()),
-                layer_name(at)
-            );
+            let what =
+                format!("$Q(X_t)$, $M(X_t)$ and $V(X_t)$ against $\\log_{{10}} n_t$ in {} at {}.", tex::name(&view.name), layer_name(at));
             scatter(&name, &cells, true, false, 3, &|_, at| Text::plain(format!("{}, {}", view.label, layer_name(at))), &what)
         };
         layers.into_iter().map(draw).collect()
@@ -88,7 +86,7 @@ pub(crate) fn five_layers(context: &Context) -> Vec<Outcome> {
         let what = format!(
             "Norm and variance against frequency, and $V(X_t)$ against $M(X_t)$, at {} layers of {}.",
             layers.len(),
-            tex::name(view.run.model())
+            tex::name(&view.name)
         );
         vec![scatter(&context.name("fig11", view), &cells, true, true, 4, &|_, at| Text::plain(layer_name(at)), &what)]
     })
@@ -98,7 +96,7 @@ pub(crate) fn five_layers(context: &Context) -> Vec<Outcome> {
 pub(crate) fn words(context: &Context) -> Vec<Outcome> {
     context.each(|view| {
         if view.grouping() != "word" {
-            return vec![Err(Skip::of(&view.label, format!("states are grouped by {}, not by word (--group word)", view.grouping())))];
+            return vec![Err(Skip::of(&view.label, grouped_otherwise(view.grouping())))];
         }
         let layers = match context.several_layers(view) {
             Ok(layers) => layers,
@@ -108,10 +106,14 @@ pub(crate) fn words(context: &Context) -> Vec<Outcome> {
         let cells: Vec<_> = layers.iter().flat_map(|at| pairs.map(|pair| (view, *at, pair))).collect();
         let what = format!(
             "Norm and variance of words against their frequency, and $V$ against $M$, coloured by the number of subwords, in {}.",
-            tex::name(view.run.model())
+            tex::name(&view.name)
         );
         vec![scatter(&context.name("fig22", view), &cells, false, true, 4, &|_, at| Text::plain(layer_name(at)), &what)]
     })
+}
+
+fn grouped_otherwise(grouping: &str) -> Line {
+    line![format!("states are grouped by {grouping}, not by word; measure with "), setting("group").to("word")]
 }
 
 /// Panels of groups in the order of their frequency; `fitted` ones are of the frequency range and have a line.
@@ -166,12 +168,12 @@ fn scatter(
                 fits.sentences.join(" ")
             )
         }
-        None => format!("{what} All groups; axes end at the 0.1 and 99.9 percentiles."),
+        None => format!("{what} All groups are shown; axes end at the 0.1 and 99.9 percentiles."),
     };
     Ok(Plate {
         name: name.into(),
         body: Body::Panels(sheet),
-        numbers: numbers.map_err(|error| Skip::new(error.to_string()))?,
+        numbers: numbers.map_err(|error| Skip::new(error.line()))?,
         caption: caption.trim().into(),
         description: format!("{name}: scatter plots of groups of states"),
     })
@@ -230,7 +232,7 @@ impl Fits {
             let (slope, r2) = (tex::number(fit.slope, 3), tex::number(fit.r2, 3));
             self.sentences.push(format!(
                 "{}, layer {layer}: slope {slope}, $R^2$ {r2}, {} groups.",
-                tex::name(view.run.model()),
+                tex::name(&view.name),
                 tex::count(groups as i64)
             ));
         }

@@ -90,13 +90,13 @@ fn of_run(context: &Context, view: &View) -> Outcome {
         preferred: Preferred::Page,
     };
     let caption = format!(
-        "{}: the measures of figure 4 as the smallest (above) and the largest (below) frequency of a group change, one line per layer; dashed: the range in use, {} to {}. The slope changes by at most {} in any layer.",
-        tex::name(view.run.model()),
+        "{}: the measures of figure 4 as the smallest (top) and the largest (bottom) frequency of a group change, one line per layer. Dashed lines mark the range in use, {} to {}. The slope changes by at most {} in any layer.",
+        tex::name(&view.name),
         tex::count(low),
         tex::count(high),
         tex::number(change, 3)
     );
-    let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.to_string()))?)];
+    let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.line()))?)];
     let name = context.name("frequency", view);
     Ok(Plate {
         description: format!("{name}: C.V., slope and R squared as the frequency range changes"),

@@ -1,6 +1,7 @@
 //! Histograms: lengths of sentences, frequencies of groups, distributions of Q, M and V.
 
 use super::context::{Context, beside, layer_name};
+use super::data::bounded;
 use super::fits::{M, Q, Quantity, V, percentile};
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows};
@@ -65,19 +66,15 @@ pub(crate) fn sentences(context: &Context) -> Vec<Outcome> {
     let (mut panels, mut captions, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
     let mut known: Vec<&str> = Vec::new();
     for view in &context.views {
-        let corpus = view.run.manifest["corpus"]["fingerprint"].as_str().unwrap_or("");
+        let corpus = view.run.manifest.corpus.fingerprint.as_deref().unwrap_or("");
         if !corpus.is_empty() && known.contains(&corpus) {
             continue;
         }
-        let words: Vec<(f64, i64)> = view.run.manifest["sentence_words"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|pair| Some((pair[0].as_f64()?, pair[1].as_i64()?)))
-            .collect();
+        let counts = view.run.manifest.sentence_words().iter();
+        let words: Vec<(f64, i64)> = counts.map(|(words, count)| (*words as f64, bounded(*count))).collect();
         let (Some(low), Some(high)) = (words.iter().map(|pair| pair.0).reduce(f64::min), words.iter().map(|pair| pair.0).reduce(f64::max))
         else {
-            outcomes.push(Err(Skip::of(&view.label, "the manifest has no lengths of sentences")));
+            outcomes.push(Err(Skip::of(&view.label, "the manifest has no sentence lengths")));
             continue;
         };
         known.push(corpus);
@@ -97,7 +94,7 @@ pub(crate) fn sentences(context: &Context) -> Vec<Outcome> {
         alone.title = Text::default(); // one text, whichever models read it
     }
     let columns = beside(panels.len());
-    outcomes.push(finish("fig9", panels, columns, rows, format!("Lengths of sentences in words, 30 bins. {}", captions.join(" "))));
+    outcomes.push(finish("fig9", panels, columns, rows, format!("Sentence lengths in words, in 30 bins. {}", captions.join(" "))));
     outcomes
 }
 
@@ -118,7 +115,7 @@ pub(crate) fn frequencies(context: &Context) -> Vec<Outcome> {
         let x = Axis::new(Text::math("log_{10} *n*_{t}"), Scale::linear(-0.1, longest + 0.1));
         let y = Axis::new(Text::plain("groups"), Scale::linear(0.0, bins.most() * 1.06));
         panels.push(Panel::new(context.title(view), x, y, vec![Mark::Bars(bins.bars(0.0, Paint::Series(view.series)))]));
-        captions.push(format!("{}: {} groups.", tex::name(view.run.model()), tex::count(groups.len() as i64)));
+        captions.push(format!("{}: {} groups.", tex::name(&view.name), tex::count(groups.len() as i64)));
     }
     if panels.is_empty() {
         return outcomes;
@@ -129,7 +126,7 @@ pub(crate) fn frequencies(context: &Context) -> Vec<Outcome> {
         panels,
         columns,
         rows,
-        format!("Groups by their number of states, unfiltered, 30 bins. {}", captions.join(" ")),
+        format!("All groups by their number of states, in 30 bins. {}", captions.join(" ")),
     ));
     outcomes
 }
@@ -169,8 +166,8 @@ pub(crate) fn five_layers(context: &Context) -> Vec<Outcome> {
             }
         }
         let caption = format!(
-            "Distributions of $Q(X_t)$, $M(X_t)$ and $V(X_t)$ below their 99th percentile in {}; dashed: the mean of all.",
-            tex::name(view.run.model())
+            "Distributions of $Q(X_t)$, $M(X_t)$ and $V(X_t)$ below their 99th percentile in {}. The dashed line is the mean of all values.",
+            tex::name(&view.name)
         );
         vec![finish(&context.name("fig14", view), panels, 3, rows, caption)]
     })
@@ -186,7 +183,7 @@ fn distribution(quantity: Quantity, bins: &Bins, mean: f64, paint: Paint, title:
 fn finish(name: &str, panels: Vec<Panel>, columns: usize, rows: Rows, caption: String) -> Outcome {
     let preferred = if columns > 1 { Preferred::Page } else { Preferred::Column };
     let sheet = Sheet { columns, ratio: if columns > 1 { 0.75 } else { 0.7 }, legend: Vec::new(), colour_bar: None, preferred, panels };
-    let table = rows.table().map_err(|error| Skip::new(error.to_string()))?;
+    let table = rows.table().map_err(|error| Skip::new(error.line()))?;
     Ok(Plate {
         name: name.into(),
         body: Body::Panels(sheet),

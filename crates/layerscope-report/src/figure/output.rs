@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
+use layerscope_error::{Line, line, setting};
+
 use super::compose::{TITLE_ROW, compose, draw_title};
 use super::context::Context;
 use super::data::View;
@@ -19,7 +21,6 @@ use crate::error::{Error, Result};
 use crate::export::{self, Format};
 use crate::run::Run;
 use crate::table::Table;
-use crate::text::shortened;
 
 /// A figure or table that was written.
 #[derive(Clone, Debug)]
@@ -35,20 +36,20 @@ pub struct Written {
 pub struct Skipped {
     /// Its id in [`LIST`].
     pub figure: &'static str,
-    /// The model it would have been of, where it is of one.
+    /// The run it would have shown, if it shows only one.
     pub model: Option<String>,
-    /// What is missing.
-    pub reason: String,
+    /// What is missing, with settings as data.
+    pub reason: Line,
 }
 
-/// What became of a call of [`draw`].
+/// The result of [`draw`].
 #[derive(Clone, Debug, Default)]
 pub struct Drawing {
-    /// What was written, in the order of [`LIST`].
+    /// The figures that were written, in the order of [`LIST`].
     pub written: Vec<Written>,
-    /// What was not drawn, and why.
+    /// The figures that were not drawn, and why.
     pub skipped: Vec<Skipped>,
-    /// The file that includes all others.
+    /// The LaTeX file that includes all of them.
     pub tex: PathBuf,
 }
 
@@ -58,7 +59,7 @@ const POINTS_PER_MM: f64 = 72.0 / 25.4;
 const COLUMN_MM: f64 = 77.0;
 const PAGE_MM: f64 = 160.0;
 
-/// Draws every figure that `runs` support into the folder `out`, which is made if need be; calls `progress` after each.
+/// Draws every figure that the runs have data for into the folder `out`, which is created if needed. Calls `progress` after each figure.
 pub fn draw(runs: &[Run], settings: &Settings, out: &Path, progress: &mut dyn FnMut(&Written)) -> Result<Drawing> {
     check(runs, settings)?;
     std::fs::create_dir_all(out).map_err(|error| Error::file(out, error.to_string()))?;
@@ -132,14 +133,15 @@ fn part(figure: &Figure, context: &Context, out: &Path) -> Result<Part> {
 
 fn check(runs: &[Run], settings: &Settings) -> Result<()> {
     if runs.is_empty() {
-        return Err(Error::Setting("no runs to draw figures of".into()));
+        return Err(Error::Setting("there are no runs to draw".into()));
     }
     if let Some(unknown) = settings.only.iter().find(|name| !LIST.iter().any(|figure| figure.is_called(name))) {
         let known: Vec<&str> = LIST.iter().map(|figure| figure.id).collect();
-        return Err(Error::Setting(format!("unknown figure `{}`; use {}", shortened(unknown), known.join(", "))));
+        return Err(Error::setting("only", unknown, &format!("some of {}", known.join(", "))));
     }
     if let Some((low, high)) = settings.frequency.filter(|(low, high)| low > high || *low < 1) {
-        return Err(Error::Setting(format!("frequency {low}:{high} is not a range MIN:MAX with 1 <= MIN <= MAX")));
+        let range = setting("frequency").to(format!("{low}:{high}"));
+        return Err(Error::Setting(line![range, " is not a range MIN:MAX with 1 <= MIN <= MAX"]));
     }
     Ok(())
 }

@@ -280,7 +280,7 @@ fn font(pdf: &mut Pdf, id: Ref, style: Style, used: &Used, reference: &mut dyn F
         .stem_v(if style == Style::SemiBold { 120.0 } else { 80.0 })
         .font_file2(file);
     let subset =
-        subsetter::subset(style.bytes(), 0, &used.glyphs).map_err(|error| Error::Table(format!("cannot subset the font: {error}")))?;
+        subsetter::subset(style.bytes(), 0, &used.glyphs).map_err(|error| Error::table(format!("cannot subset the font: {error}")))?;
     pdf.stream(file, &deflated(&subset)?).filter(Filter::FlateDecode).pair(Name(b"Length1"), subset.len() as i32);
     let mut map = UnicodeCmap::new(Name(b"Custom"), IDENTITY);
     used.characters.iter().for_each(|(glyph, character)| map.pair(*glyph, *character));

@@ -1,5 +1,7 @@
 //! A figure or table before it is written.
 
+use layerscope_error::{Line, line, setting};
+
 use super::scene::Scene;
 use super::sheet::{Preferred, Sheet};
 use super::theme::Look;
@@ -33,17 +35,22 @@ pub(crate) struct Plate {
 /// Why something is not drawn.
 pub(crate) struct Skip {
     pub model: Option<String>,
-    pub reason: String,
+    pub reason: Line,
 }
 
 impl Skip {
-    pub fn new(reason: impl Into<String>) -> Skip {
+    pub fn new(reason: impl Into<Line>) -> Skip {
         Skip { model: None, reason: reason.into() }
     }
 
-    pub fn of(model: &str, reason: impl Into<String>) -> Skip {
+    pub fn of(model: &str, reason: impl Into<Line>) -> Skip {
         Skip { model: Some(model.to_owned()), reason: reason.into() }
     }
+}
+
+/// What measures embedding matrices.
+pub(crate) fn matrices_come_from() -> Line {
+    line!["`layerscope track`, or `layerscope weights` with ", setting("out")]
 }
 
 /// A figure, or the reason why there is none.

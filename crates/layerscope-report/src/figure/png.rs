@@ -20,7 +20,7 @@ pub(crate) fn write(scene: &Scene) -> Result<Vec<u8>> {
     let pixels = |length: f64| (length * scale).round().max(1.0) as u32;
     let (width, height) = (pixels(scene.width), pixels(scene.height));
     let mut pixmap =
-        Pixmap::new(width, height).ok_or_else(|| Error::Table(format!("a picture of {width} x {height} pixels is too large")))?;
+        Pixmap::new(width, height).ok_or_else(|| Error::table(format!("a picture of {width} x {height} pixels is too large")))?;
     pixmap.fill(tiny_skia_colour(scene.background));
     let mut painter = Painter { pixmap, transform: Transform::from_scale(scale as f32, scale as f32) };
     scene.items.iter().for_each(|item| painter.item(item, None));

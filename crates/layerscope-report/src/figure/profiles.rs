@@ -61,8 +61,7 @@ pub(crate) fn shape1(context: &Context) -> Vec<Outcome> {
     let mut drawn = Vec::new();
     let mut sentences = Vec::new();
     for (title, causal) in kinds {
-        let views: Vec<&View> =
-            context.views.iter().filter(|view| (view.run.manifest["model"]["causal"].as_bool() == Some(true)) == causal).collect();
+        let views: Vec<&View> = context.views.iter().filter(|view| (view.run.manifest.model.causal == Some(true)) == causal).collect();
         let mut lines = Vec::new();
         for view in views {
             let Some(found) = profile(view, &CURVE, false) else { continue };
@@ -92,7 +91,7 @@ pub(crate) fn shape1(context: &Context) -> Vec<Outcome> {
     let preferred = if panels.len() > 1 { Preferred::Page } else { Preferred::Column };
     let sheet = Sheet { panels, columns: 2, ratio: 0.75, legend: context.legend(&drawn, hollow), colour_bar: None, preferred };
     let caption = format!(
-        "Anisotropy (share of the largest eigenvalue of the covariance) by relative depth; bands are one standard deviation over batches. {}",
+        "Anisotropy (share of the largest eigenvalue of the covariance) by relative depth. Bands show one standard deviation over batches. {}",
         sentences.join(" ")
     );
     vec![plate("shape1", sheet, rows, caption)]
@@ -292,7 +291,7 @@ fn extremes(view: &View, profile: &Profile) -> String {
     match (defined.iter().min_by(by), defined.iter().max_by(by)) {
         (Some(low), Some(high)) => {
             let digits = if high.1.abs() >= 100.0 { 1 } else { 3 };
-            let name = tex::name(view.run.model());
+            let name = tex::name(&view.name);
             format!(
                 "{name} smallest {} at layer {}, largest {} at layer {}",
                 tex::number(low.1, digits),
@@ -312,7 +311,7 @@ fn missing(curves: &[Curve]) -> Skip {
 }
 
 fn plate(id: &str, sheet: Sheet, rows: Rows, caption: String) -> Outcome {
-    let table = rows.table().map_err(|error| Skip::new(error.to_string()))?;
+    let table = rows.table().map_err(|error| Skip::new(error.line()))?;
     let description = format!(
         "{id}: {}",
         sheet

@@ -29,7 +29,7 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
     for view in &context.views {
         let parts: Option<Vec<_>> = PARTS.iter().map(|(measure, ..)| view.profile_of(measure, &[None], &["selected", "all"])).collect();
         let Some(parts) = parts else {
-            outcomes.push(Err(Skip::of(&view.label, "the run has no m_over_q, v_between_over_q and v_within_over_q")));
+            outcomes.push(Err(Skip::of(&view.label, "the run lacks m_over_q, v_between_over_q or v_within_over_q")));
             continue;
         };
         let mut bars = Vec::new();
@@ -72,7 +72,7 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
         panels.push(Panel::new(context.title(view), x, y, marks));
         let ends = parts[0].0.rows.first().and_then(|row| row.value).zip(parts[0].0.rows.last().and_then(|row| row.value));
         if let Some((from, to)) = ends {
-            sentences.push(format!("{}: $M/Q$ from {} to {}.", tex::name(view.run.model()), tex::number(from, 3), tex::number(to, 3)));
+            sentences.push(format!("{}: $M/Q$ from {} to {}.", tex::name(&view.name), tex::number(from, 3), tex::number(to, 3)));
         }
     }
     if panels.is_empty() {
@@ -92,10 +92,10 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
         panels,
     };
     let caption = format!(
-        "Shares of the squared norm $Q(X)$ by layer: the mean's, the variance between groups, and within them. {}",
+        "Shares of the squared norm $Q(X)$ by layer: squared norm of the mean, variance between groups, and variance within groups. {}",
         sentences.join(" ")
     );
-    outcomes.push(rows.table().map_err(|error| Skip::new(error.to_string())).map(|table| Plate {
+    outcomes.push(rows.table().map_err(|error| Skip::new(error.line())).map(|table| Plate {
         name: "fig5".into(),
         body: Body::Panels(sheet),
         numbers: vec![("", table)],

@@ -2,7 +2,7 @@
 
 use super::Settings;
 use super::context::Context;
-use super::data::View;
+use super::data::{View, bounded};
 use super::font::{NAME_CHARACTERS, drawable};
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, integer};
@@ -25,8 +25,8 @@ fn models<'a>(runs: impl Iterator<Item = &'a Run>) -> Result<Table> {
         ("parameters", Cells::Integer),
     ]);
     for run in runs {
-        let fact = |name: &str| integer(run.manifest["model"][name].as_i64());
-        rows.push(&[Cell::Text(run.model()), fact("layers"), fact("width"), fact("heads"), fact("parameters")]);
+        let facts = &run.manifest.model;
+        rows.push(&[Cell::Text(run.model()), count(facts.layers), count(facts.width), count(facts.heads), count(facts.parameters)]);
     }
     rows.table()
 }
@@ -61,18 +61,17 @@ fn sizes(views: &[View]) -> Result<Table> {
         ("sentences", Cells::Integer),
     ]);
     for view in views {
-        let fact = |name: &str| view.run.manifest["corpus"][name].as_i64();
+        let facts = &view.run.manifest.corpus;
         let first = view.group_points().first().copied();
         let selected = first.map(|at| view.groups_at(at, true).len() as i64);
-        rows.push(&[
-            Cell::Text(view.run.model()),
-            integer(fact("groups")),
-            integer(selected),
-            integer(fact("states")),
-            integer(fact("documents")),
-        ]);
+        rows.push(&[Cell::Text(view.run.model()), count(facts.groups), integer(selected), count(facts.states), count(facts.documents)]);
     }
     rows.table()
+}
+
+/// A count of a manifest as a cell.
+fn count(value: Option<u64>) -> Cell<'static> {
+    integer(value.map(bounded))
 }
 
 fn columns() -> Rows {
@@ -137,6 +136,6 @@ pub(crate) fn outcome3(context: &Context) -> Vec<Outcome> {
 }
 
 fn plate(name: &str, table: Result<Table>, caption: &str) -> Outcome {
-    let table = table.map_err(|error| Skip::new(error.to_string()))?;
+    let table = table.map_err(|error| Skip::new(error.line()))?;
     Ok(Plate { name: name.into(), body: Body::Table(table), numbers: Vec::new(), caption: caption.into(), description: name.into() })
 }

@@ -5,15 +5,15 @@ use std::str::FromStr;
 use super::scene::{Canvas, Colour, Shape, Stroke};
 use crate::error::{Error, Result};
 
-/// What figures are drawn for.
+/// The look of figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// White paper and screens.
+    /// For white paper and screens.
     #[default]
     Light,
-    /// Dark slides and screens.
+    /// For dark slides and screens.
     Dark,
-    /// Black on white without a grid; lines also differ by their dashes, so that they survive a grey printer.
+    /// Black on white without a grid. Lines also differ in their dashes, so they can be told apart in grey.
     Print,
 }
 
@@ -36,7 +36,7 @@ impl FromStr for Theme {
 
     fn from_str(name: &str) -> Result<Self> {
         let found = Theme::ALL.into_iter().find(|theme| theme.name() == name);
-        found.ok_or_else(|| Error::Setting(format!("unknown theme `{}`; use light, dark or print", crate::text::shortened(name))))
+        found.ok_or_else(|| Error::setting("theme", name, "light, dark or print"))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use layerscope_error::{line, setting};
+
 use super::context::{Context, layer_name};
 use super::data::{Group, Point, Token, View};
 use super::fits::{M, V, fit, panel};
@@ -60,7 +62,7 @@ pub(crate) fn kept(view: &View) -> BTreeMap<i64, (Point, Vec<Projected>)> {
 pub(crate) fn chosen(context: &Context, view: &View) -> Result<Vec<Token>, Skip> {
     let layers = kept(view);
     let Some((_, states)) = layers.values().next() else {
-        return Err(Skip::of(&view.label, "no tokens' states were kept (measure with --tokens)"));
+        return Err(Skip::of(&view.label, line!["no states of tokens were kept; measure with ", setting("tokens")]));
     };
     let mut tokens: Vec<(i64, Token)> = states.iter().map(|state| (state.n, state.token.clone())).collect();
     tokens.sort_by(|a, b| b.cmp(a));
@@ -68,7 +70,11 @@ pub(crate) fn chosen(context: &Context, view: &View) -> Result<Vec<Token>, Skip>
     let wanted = &context.settings.tokens;
     let is_wanted = |token: &Token| wanted.is_empty() || wanted.iter().any(|name| name.trim() == token.name.trim());
     let tokens: Vec<Token> = tokens.into_iter().map(|(_, token)| token).filter(is_wanted).collect();
-    if tokens.is_empty() { Err(Skip::of(&view.label, "none of the tokens asked for was kept")) } else { Ok(tokens) }
+    if tokens.is_empty() {
+        Err(Skip::of(&view.label, line!["none of the tokens asked for with ", setting("tokens"), " was kept"]))
+    } else {
+        Ok(tokens)
+    }
 }
 
 /// Figure 1: states of chosen tokens, their means labelled, one model.
@@ -158,12 +164,12 @@ fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]
         preferred: Preferred::Page,
     };
     let caption = format!(
-        "States of {} tokens in {} at {}, projected on two principal components of their means and the origin ($\\times$); means outlined.",
+        "States of {} tokens in {} at {}, projected onto two principal components of their means and the origin ($\\times$). Means are outlined.",
         means.len(),
-        tex::name(view.run.model()),
+        tex::name(&view.name),
         layer_name(at)
     );
-    let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.to_string()))?)];
+    let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.line()))?)];
     Ok(Plate {
         description: format!("{name}: projected states of {} tokens", means.len()),
         name,
@@ -254,11 +260,11 @@ fn among_all(name: String, view: &View, at: (i64, Point), chosen: &[Token]) -> O
     let fitted = line.map_or(String::new(), |line| format!(" Slope {}, $R^2$ {}.", tex::number(line.slope, 3), tex::number(line.r2, 3)));
     let caption = format!(
         "Variance $V(X_t)$ against $M(X_t)$ in {} at {}, with {} tokens labelled.{fitted}",
-        tex::name(view.run.model()),
+        tex::name(&view.name),
         layer_name(at),
         tokens.len()
     );
-    let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.to_string()))?)];
+    let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.line()))?)];
     let description = format!("{name}: V against M, slope {}", line.map_or("undefined".into(), |line| decimals(line.slope, 3)));
     Ok(Plate { name, body: Body::Panels(sheet), numbers, caption, description })
 }

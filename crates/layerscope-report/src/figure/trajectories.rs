@@ -1,8 +1,10 @@
 //! Over training, and before and after the final norm.
 
+use layerscope_error::line;
+
 use super::context::Context;
-use super::data::{Key, Point, Profile, Row, View};
-use super::plate::{Body, Outcome, Plate, Skip};
+use super::data::{Key, Point, Profile, Row, View, bounded};
+use super::plate::{Body, Outcome, Plate, Skip, matrices_come_from};
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, ColourBar, Key as LegendKey, Line, Mark, Paint, Panel, Preferred, Sheet};
 use super::tex;
@@ -32,7 +34,7 @@ pub(crate) fn shape2(context: &Context) -> Vec<Outcome> {
     for view in &context.views {
         let rows = rows_of(view, "intrinsic_dimension", DIMENSION);
         if !view.is_trajectory() || rows.is_empty() {
-            outcomes.push(Err(Skip::of(&view.label, "needs a trajectory (layerscope track) with intrinsic_dimension")));
+            outcomes.push(Err(Skip::of(&view.label, "the run is not a trajectory (layerscope track) with intrinsic_dimension")));
             continue;
         }
         let mut points = Vec::new();
@@ -47,12 +49,7 @@ pub(crate) fn shape2(context: &Context) -> Vec<Outcome> {
         if let Some((step, mean)) =
             points.iter().filter_map(|(step, mean)| mean.map(|mean| (*step, mean))).max_by(|a, b| a.1.total_cmp(&b.1))
         {
-            sentences.push(format!(
-                "{}: largest {} at step {}.",
-                tex::name(view.run.model()),
-                tex::number(mean, 1),
-                tex::count(step as i64)
-            ));
+            sentences.push(format!("{}: largest {} at step {}.", tex::name(&view.name), tex::number(mean, 1), tex::count(step as i64)));
         }
         lines.push(Line::of_series(points, view.series));
         drawn.push(view.series);
@@ -72,7 +69,7 @@ pub(crate) fn shape3(context: &Context) -> Vec<Outcome> {
         let rows = rows_of(view, "anisotropy_svd", ANISOTROPY);
         let steps = view.steps();
         if !view.is_trajectory() || rows.is_empty() {
-            return vec![Err(Skip::of(&view.label, "needs a trajectory (layerscope track) with anisotropy_svd"))];
+            return vec![Err(Skip::of(&view.label, "the run is not a trajectory (layerscope track) with anisotropy_svd"))];
         }
         let mut numbers = Rows::new(&[
             ("model", Cells::Text),
@@ -100,7 +97,7 @@ pub(crate) fn shape3(context: &Context) -> Vec<Outcome> {
         let bar = ColourBar { label: Text::plain("training step"), scale };
         let caption = format!(
             "Anisotropy by layer in {} at {} training steps, from step {} to step {}.",
-            tex::name(view.run.model()),
+            tex::name(&view.name),
             steps.len(),
             tex::count(steps[0]),
             tex::count(steps[steps.len() - 1])
@@ -137,11 +134,11 @@ impl Place {
     }
 }
 
-/// Machina and Mercer: I(W) of the embedding matrices, as they are and mean-centred.
+/// Machina and Mercer: I(W) of the embedding matrices, unchanged and mean-centred.
 pub(crate) fn machina1(context: &Context) -> Vec<Outcome> {
     let variants: [(&str, &[Option<&str>]); 2] =
         [("as it is", &[Some("default"), Some("machina"), None]), ("mean-centred", &[Some("default_centred"), Some("machina_centred")])];
-    let caption = "Isotropy $I(W)$ of the embedding matrices (1 is isotropic), as they are and mean-centred.";
+    let caption = "Isotropy $I(W)$ of the embedding matrices (1 is isotropic), unchanged and mean-centred.";
     vec![by_step_or_size(context, "machina1", "partition", "*I*(*W*)", &variants, &[Place::Input, Place::Output], caption)]
 }
 
@@ -184,7 +181,7 @@ fn by_step_or_size(
     for place in places {
         let (mut lines, mut markers) = (Vec::new(), Vec::new());
         for view in &context.views {
-            let size = view.run.manifest["model"]["parameters"].as_i64();
+            let size = view.run.manifest.model.parameters.map(bounded);
             for (i, (variant, names)) in variants.iter().enumerate() {
                 let mut rows = place.rows(rows_of(view, measure, names));
                 rows.retain(|row| row.value.is_some() && (!training || row.step.is_some()));
@@ -221,7 +218,7 @@ fn by_step_or_size(
         }
     }
     if panels.is_empty() {
-        return Err(Skip::new(format!("no run has {measure} of the embedding matrices (layerscope track, or weights --out)")));
+        return Err(Skip::new(line![format!("no run has {measure} of the embedding matrices; use "), matrices_come_from()]));
     }
     let mut legend = context.legend(&drawn, false);
     if !training {
@@ -275,7 +272,7 @@ pub(crate) fn machina3(context: &Context) -> Vec<Outcome> {
             if measure == "mean_cosine" {
                 sentences.push(format!(
                     "{}: mean cosine {} before, {} after.",
-                    tex::name(view.run.model()),
+                    tex::name(&view.name),
                     tex::number(last.1, 3),
                     tex::number(last.2, 3)
                 ));
@@ -320,7 +317,7 @@ pub(crate) fn machina3(context: &Context) -> Vec<Outcome> {
         legend,
         None,
         numbers,
-        format!("What the final norm does: measures just before and just after it. {}", sentences.join(" ")),
+        format!("Effect of the final norm: measures just before and just after it. {}", sentences.join(" ")),
     )]
 }
 
@@ -357,7 +354,7 @@ fn finish(
 ) -> Outcome {
     let preferred = if columns > 1 { Preferred::Page } else { Preferred::Column };
     let sheet = Sheet { columns, ratio: if columns > 1 { 0.92 } else { 0.75 }, legend, colour_bar, preferred, panels };
-    let table: Table = numbers.table().map_err(|error| Skip::new(error.to_string()))?;
+    let table: Table = numbers.table().map_err(|error| Skip::new(error.line()))?;
     let description = format!("{name}: {}", sheet.panels.iter().map(|panel| panel.y.label.characters()).collect::<Vec<_>>().join(", "));
     Ok(Plate { name, body: Body::Panels(sheet), numbers: vec![("", table)], caption: caption.trim().into(), description })
 }

@@ -149,7 +149,7 @@ pub(super) fn points(sources: &[Source], emit: &mut Emit) -> Result<()> {
         }
         for (prefix, cut) in source.cuts(i) {
             for place in 0..cut.places().len() {
-                let block = cut.block(place)?.ok_or_else(|| Error::Table(format!("{prefix}{place} is no block")))?;
+                let block = cut.block(place)?.ok_or_else(|| Error::table(format!("there is no block {prefix}{place}")))?;
                 emit(&format!("{prefix}{place}"), block)?;
             }
         }

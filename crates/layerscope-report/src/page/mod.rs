@@ -1,9 +1,9 @@
-//! One page to explore runs with: a single file that opens from disk and asks the network for nothing.
+//! A page to explore runs: a single file that opens from disk and never uses the network.
 //!
 //! The page's code is built from `web/` into `assets/page.html`, with a Content-Security-Policy that names that code by its hash
-//! and forbids everything else. What a run says follows as blocks of typed columns in base64, inside script elements that no browser
-//! runs: no text of a run is ever part of the mark-up, whatever characters it has. Blocks of single points are decoded when they
-//! are looked at. A trajectory's page also has the tables of its steps, as many as a file may hold.
+//! and forbids everything else. The data of the runs follows as blocks of typed columns in base64, inside script elements that no
+//! browser runs, so no text of a run can become mark-up. The blocks of a point are decoded when it is
+//! shown. A trajectory's page also has the tables of its steps, as many as fit into a file.
 //!
 //! [`Served`] is the same page for a server: blocks of single points stay on disk until the page asks for them.
 
@@ -30,12 +30,12 @@ const TITLE: &str = "<title>Layerscope</title>";
 /// Where the template wants the data.
 const DATA: &str = "<!-- data -->";
 
-/// What the page shows at first.
+/// What the page shows first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// MIN..=MAX of n_t that regressions start with; None for the one of each run.
+    /// The range of n_t that regressions start with; `None` for the range of each run.
     pub frequency: Option<RangeInclusive<u64>>,
-    /// The page's title; None for the models' names.
+    /// The page's title; `None` for the labels of the runs.
     pub title: Option<String>,
 }
 

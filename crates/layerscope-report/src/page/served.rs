@@ -1,4 +1,4 @@
-//! The page over runs on disk: what every view needs at once, the blocks of single points when they are asked for.
+//! The page over runs on disk: what every view needs comes with the page, the blocks of single points on request.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
@@ -8,7 +8,8 @@ use super::index::{self, LARGE, Source};
 use super::{Settings, write_with};
 use crate::assets::PAGE;
 use crate::error::{Error, Result};
-use crate::run::{MANIFEST, Run, Step};
+use crate::manifest::{FILE, Manifest};
+use crate::run::Step;
 
 /// How the policy begins, and how it goes on where the page may ask its own server.
 const POLICY: &str = "default-src 'none'; ";
@@ -21,7 +22,7 @@ const SERVED_REFERRER: &str = "<meta name=\"layerscope-blocks\" content=\"served
 /// How often a run that is just being replaced is looked at again.
 const TRIES: usize = 3;
 
-/// Runs as they were when they were opened: their files are held open, so that one may be replaced while it is looked at.
+/// Runs as they were when they were opened. Their files stay open, so a run can be replaced while somebody looks at it.
 pub struct Served {
     folders: Vec<PathBuf>,
     sources: Vec<Source<'static>>,
@@ -29,7 +30,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Opens finished runs. A table outside its run's folder, behind a symbolic link, is refused.
+    /// Opens finished runs. A symbolic link that leads out of a run's folder is refused.
     pub fn open(folders: &[PathBuf]) -> Result<Served> {
         for _ in 0..TRIES {
             let before = version(folders)?;
@@ -43,26 +44,26 @@ impl Served {
             }
         }
         let names: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        Err(Error::Setting(format!("{}: still being written; try again when it is finished", names.join(", "))))
+        Err(Error::Setting(format!("{}: still being written; try again when it is finished", names.join(", ")).into()))
     }
 
-    /// A name for what was opened: another one once a run is replaced.
+    /// Identifies what was opened; it is different after a run is replaced.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Whether the folders still hold what was opened; None where one of them holds no finished run.
+    /// Whether the folders still hold what was opened; `None` if one of them holds no finished run.
     pub fn is_current(&self) -> Option<bool> {
         version(&self.folders).ok().map(|version| version == self.version)
     }
 
-    /// Writes the page without the blocks of single points, which it asks of its own server as `block/NAME`.
+    /// Writes the page without the blocks of single points; the page requests those from its server as `block/NAME`.
     pub fn write(&self, settings: &Settings, out: &mut dyn Write) -> Result<()> {
         let changes = [(POLICY, SERVED_POLICY), (REFERRER, SERVED_REFERRER)];
         write_with(&self.sources, settings, out, &changes, |_| Ok(()))
     }
 
-    /// The bytes of the block that the page asks for; None where there is none of that name.
+    /// The bytes of a block that the page requests; `None` if there is no block of that name.
     pub fn block(&self, name: &str) -> Result<Option<Vec<u8>>> {
         Ok(index::point(&self.sources, name)?.map(|block| block.into_bytes()))
     }
@@ -79,7 +80,7 @@ fn version(folders: &[PathBuf]) -> Result<String> {
     let mut hasher = DefaultHasher::new();
     let steps: Vec<PathBuf> = steps(folders)?.into_iter().map(|(_, step)| step).collect();
     for folder in folders.iter().chain(&steps) {
-        Run::read_manifest(folder)?.hash(&mut hasher);
+        Manifest::read_bytes(folder)?.hash(&mut hasher);
         for path in tables(folder) {
             let facts = std::fs::metadata(path).ok().map(|facts| (facts.len(), facts.modified().ok()));
             facts.hash(&mut hasher);
@@ -92,7 +93,7 @@ fn version(folders: &[PathBuf]) -> Result<String> {
 fn steps(folders: &[PathBuf]) -> Result<Vec<(&Path, PathBuf)>> {
     let mut found = Vec::new();
     for folder in folders {
-        let manifest = serde_json::from_slice(&Run::read_manifest(folder)?).unwrap_or_default();
+        let manifest = Manifest::read(folder)?;
         found.extend(Step::all(folder, &manifest).into_iter().map(|step| (folder.as_path(), step.folder)));
     }
     Ok(found)
@@ -106,9 +107,9 @@ fn tables(folder: &Path) -> impl Iterator<Item = PathBuf> {
 fn expect_inside(home: &Path, folder: &Path) -> Result<()> {
     let real = |path: &Path| path.canonicalize().map_err(|error| Error::file(path, error.to_string()));
     let home = real(home)?;
-    for path in tables(folder).chain([folder.join(MANIFEST)]).filter(|path| path.symlink_metadata().is_ok()) {
+    for path in tables(folder).chain([folder.join(FILE)]).filter(|path| path.symlink_metadata().is_ok()) {
         if !real(&path)?.starts_with(&home) {
-            return Err(Error::file(&path, "a symbolic link that leads out of the run's folder; put the file itself there"));
+            return Err(Error::file(&path, "a symbolic link that leads out of the run's folder; replace it with the file"));
         }
     }
     Ok(())

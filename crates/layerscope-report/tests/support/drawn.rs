@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use layerscope_report::figure::{self, Drawing, Settings};
 use layerscope_report::{Cell, Run, Table};
+use layerscope_testing::made_up_runs::{DECODER, ENCODER, Shape, run};
 
 use super::files::Folder;
-use super::{DECODER, ENCODER, Shape, run};
 
 pub fn draw(runs: &[Run], settings: &Settings, out: &Folder) -> Drawing {
     figure::draw(runs, settings, &out.0, &mut |_| {}).unwrap()

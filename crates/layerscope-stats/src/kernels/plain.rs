@@ -2,7 +2,9 @@
 
 use layerscope_compute::for_each_isa;
 
-use super::{BLOCK, CorpusVectors, GroupSums, GroupVectors, LANES, Weights, blocks, fold, fused, join, plus, prefetch};
+use super::group::join;
+use super::sums::GroupSums;
+use super::{BLOCK, CorpusVectors, GroupVectors, LANES, Weights, blocks, fold, fused, plus, prefetch};
 use crate::rows::Chunk;
 
 type Strip = [f64; LANES];

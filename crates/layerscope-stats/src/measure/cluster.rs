@@ -2,11 +2,16 @@
 
 use layerscope_compute::cpu::Isa;
 
+use super::batches;
+use super::evaluation::Evaluation;
 use super::information::adjusted_mutual_information;
+use super::layer_rows::{Estimate, Rows};
 use super::parallel::in_order;
-use super::table::{Estimate, Rows};
+use super::row::Computation;
+use super::selection::Selection;
+use crate::error::Result;
 use crate::products::{PANEL, Panels, product, product_place};
-use crate::sketch::{HashSample, sample_hash};
+use crate::sketch::sample_hash;
 use crate::vectors::square_distance;
 
 /// Rounds of k-means at most.
@@ -226,12 +231,14 @@ pub fn silhouettes(points: &Points, clusterings: &[&Clusters], threads: usize) -
     clusterings.iter().enumerate().map(|(at, clusters)| defined(clusters).then(|| total(at))).collect()
 }
 
+pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
+
 /// The rows of the kept sample for every number of clusters.
-pub(super) fn rows(sample: &HashSample, clusters: &[usize], threads: usize, rows: &mut Rows) {
-    if clusters.is_empty() || sample.is_empty() {
-        return;
-    }
-    let points = Points::new(&super::batches::states(sample), sample.dim());
+fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
+    let (clusters, threads) = (&evaluation.settings.clusters, evaluation.settings.threads);
+    let sample = evaluation.inputs.sample.filter(|sample| !clusters.is_empty() && !sample.is_empty());
+    let (Selection::Sample, Some(sample)) = (rows.selection, sample) else { return Ok(()) };
+    let points = Points::new(&batches::states(sample), sample.dim());
     let tokens: Vec<u32> = sample.iter().map(|kept| kept.key.token).collect();
     let found: Vec<Option<Clusters>> = in_order(threads, clusters.len(), |at| Clusters::new(&points, clusters[at]));
     let known: Vec<&Clusters> = found.iter().flatten().collect();
@@ -253,4 +260,5 @@ pub(super) fn rows(sample: &HashSample, clusters: &[usize], threads: usize, rows
     for (at, measure) in ["v_within_over_v", "calinski_harabasz", "silhouette", "adjusted_mutual_information"].into_iter().enumerate() {
         values.iter().for_each(|(variant, values)| rows.push_variant(measure, variant, Estimate::new(values[at], n)));
     }
+    Ok(())
 }

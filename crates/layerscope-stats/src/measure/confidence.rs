@@ -2,9 +2,10 @@
 
 use super::cosine::mean_cosine;
 use super::fit::jackknife;
-use super::selection::square_norm;
+use super::layer_rows::LayerRow;
+use super::selection::{Selection, square_norm};
 use crate::error::Result;
-use crate::sketch::{CorpusMoments, DocumentBlocks, Sketch};
+use crate::sketch::{CorpusMoments, DocumentBlocks, Mergeable};
 
 /// Standard errors of q, m and mean_cosine over all states.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +34,19 @@ impl BlockErrors {
         let (ones, others) = (Replicates::new(&ones)?, Replicates::new(&others)?);
         let difference = |value: Value| Some(ones.of(value)?.iter().zip(others.of(value)?).map(|(one, other)| other - one).collect());
         Ok(BlockErrors::of(difference))
+    }
+
+    /// Fills in the standard errors of the rows of all states that it knows.
+    pub(super) fn apply(&self, rows: &mut [LayerRow]) {
+        for row in rows.iter_mut().filter(|row| row.selection == Selection::All && row.value.is_some()) {
+            let known = match row.measure {
+                "q" => self.q,
+                "m" => self.m,
+                "mean_cosine" => self.mean_cosine,
+                _ => continue,
+            };
+            row.se = known.filter(|error| error.is_finite());
+        }
     }
 
     fn of(replicates: impl Fn(Value) -> Option<Vec<f64>>) -> BlockErrors {

@@ -1,9 +1,11 @@
 //! Cosines between states (Ethayarajh 2019; Machina & Mercer 2024).
 
+use super::evaluation::MomentInputs;
 use super::fit::{Spread, jackknife};
+use super::layer_rows::{Estimate, Rows};
+use super::row::Computation;
 use super::selection::{Selection, Summary, square_norm};
-use super::table::{Estimate, Rows};
-use crate::sketch::{CorpusMoments, SequenceSimilarity};
+use crate::sketch::CorpusMoments;
 
 /// Groups with fewer states say little of self-similarity.
 const MIN_STATES: u64 = 5;
@@ -35,8 +37,11 @@ pub fn self_similarity(summary: &Summary) -> Estimate {
     Estimate { value, se: error, n: values.len() as u64 }
 }
 
+pub(super) static COMPUTATION: Computation = Computation::of_moments(compute);
+
 /// The cosine rows of one selection; similarity within sequences is known of all states only.
-pub(super) fn rows(summary: &Summary, sequences: &SequenceSimilarity, rows: &mut Rows) {
+fn compute(inputs: &MomentInputs<'_>, rows: &mut Rows) {
+    let (summary, sequences) = (inputs.summary, inputs.moments.sequences());
     let totals = summary.totals.as_ref();
     let overall = totals.and_then(|totals| totals.mean_cosine);
     let adjusted = |value: Option<f64>| Some(value? - overall?);

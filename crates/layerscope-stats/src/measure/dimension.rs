@@ -1,8 +1,12 @@
 //! Intrinsic dimension from distances to nearest neighbours.
 
 use super::batches::{self, BATCH};
+use super::evaluation::Evaluation;
+use super::layer_rows::{Estimate, Rows};
 use super::neighbours::{nearest, without_duplicates};
-use super::table::{Estimate, Rows};
+use super::row::Computation;
+use super::selection::Selection;
+use crate::error::Result;
 use crate::sketch::HashSample;
 
 /// Share of the smallest ratios that fits use.
@@ -89,8 +93,23 @@ pub fn levina_bickel(distances: &[f64], k: usize) -> (Option<f64>, Option<f64>) 
     (Some(dimension), error)
 }
 
-/// The rows of the kept sample, and how many duplicates it has.
-pub(super) fn rows(sample: &HashSample, k: usize, threads: usize, rows: &mut Rows) -> u64 {
+pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
+
+fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
+    let (Selection::Sample, Some(sample)) = (rows.selection, evaluation.inputs.sample) else { return Ok(()) };
+    let duplicates = add_rows(sample, evaluation.settings.neighbours, evaluation.settings.threads, rows);
+    let n = sample.len();
+    if duplicates > 0 {
+        rows.note(format!("dimension: {duplicates} of {n} kept states equal an earlier one and were left out"));
+    }
+    if n as u64 - duplicates < 3 {
+        rows.note(format!("dimension: {} different states are too few", n as u64 - duplicates));
+    }
+    Ok(())
+}
+
+/// The rows of the kept sample. Returns how many duplicates it has.
+fn add_rows(sample: &HashSample, k: usize, threads: usize, rows: &mut Rows) -> u64 {
     const MEASURE: &str = "intrinsic_dimension";
     let (states, dim) = (batches::states(sample), sample.dim());
     let all = Dimensions::new(&states, dim, k, threads);

@@ -2,7 +2,13 @@
 
 use layerscope_compute::cpu::Isa;
 
+use super::evaluation::Evaluation;
+use super::layer_rows::Rows;
+use super::row::Computation;
+use super::selection::Selection;
+use super::spectrum::Spectrum;
 use crate::eigen::eigenvalues;
+use crate::error::Result;
 use crate::products::{Panels, gram, gram_place};
 use crate::sketch::HashSample;
 
@@ -26,4 +32,18 @@ pub fn max_explainable_variance(sample: &HashSample) -> Option<f64> {
     gram(Isa::detect(), &panels, &mut blocks);
     let matrix: Vec<f64> = (0..side * side).map(|at| (at / side, at % side)).map(|(i, j)| blocks[gram_place(i.min(j), i.max(j))]).collect();
     Some(eigenvalues(&matrix, side)?[0] / total)
+}
+
+pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
+
+/// The mean over tokens, and the same minus the value of all states together.
+fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
+    if rows.selection == Selection::Sample && evaluation.inputs.tokens.is_some() {
+        let values: Vec<f64> = evaluation.tokens.iter().filter_map(|row| row.explainable_variance).collect();
+        let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        let overall = evaluation.second_moment().and_then(Spectrum::anisotropy);
+        rows.push("max_explainable_variance", mean, values.len() as u64);
+        rows.push("max_explainable_variance_adjusted", mean.zip(overall).map(|(mean, overall)| mean - overall), values.len() as u64);
+    }
+    Ok(())
 }

@@ -1,10 +1,17 @@
 //! What changes from one measured point to the next.
 
+use std::borrow::Cow;
+
 use layerscope_compute::cpu::Isa;
 
+use super::evaluation::Evaluation;
+use super::layer_rows::Rows;
+use super::row::Computation;
+use super::selection::Selection;
 use crate::eigen::{eigenvectors, significant};
+use crate::error::Result;
 use crate::products::{Panels, product, product_place};
-use crate::sketch::{Pairs, Scatter};
+use crate::sketch::{Covariance, Pairs, Scatter};
 
 /// Linear centred kernel alignment ||Y^T X||_F^2 / (||X^T X||_F ||Y^T Y||_F) (Kornblith et al. 2019); None where one does not vary.
 pub fn linear_cka(this: &Scatter, next: &Scatter, pairs: &Pairs) -> Option<f64> {
@@ -45,4 +52,19 @@ pub fn linearity(this: &Scatter, next: &Scatter, pairs: &Pairs) -> Option<f64> {
 
 fn belong_together(this: &Scatter, next: &Scatter, pairs: &Pairs) -> bool {
     pairs.n() >= 2 && pairs.n() == this.n() && pairs.n() == next.n() && pairs.dims() == (this.dim(), next.dim())
+}
+
+pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
+
+/// The next point keeps the products with this one.
+fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
+    let (Selection::All, Some(this)) = (rows.selection, evaluation.all()) else { return Ok(()) };
+    let next = evaluation.inputs.next;
+    let pairs = next.and_then(|next| next.get::<Pairs>());
+    let next = next.and_then(|next| next.get::<Covariance>()).map(Covariance::all).transpose()?;
+    let both = next.as_ref().map(Cow::as_ref).zip(pairs);
+    let n = pairs.map_or(0, Pairs::n);
+    rows.push("linear_cka_next", both.and_then(|(next, pairs)| linear_cka(this, next, pairs)), n);
+    rows.push("linearity_next", both.and_then(|(next, pairs)| linearity(this, next, pairs)), n);
+    Ok(())
 }

@@ -1,8 +1,10 @@
 //! Norm and variance (Yamagiwa & Shimodaira, COLING 2025).
 
+use super::evaluation::MomentInputs;
 use super::fit::{Fit, fit_line, fit_with_errors, jackknife, variation, variation_error, variations_without_each};
+use super::layer_rows::{Estimate, Rows};
+use super::row::Computation;
 use super::selection::{GroupRow, Selection, Summary};
-use super::table::{Estimate, Rows};
 
 /// Groups that a C.V. must have to enter the fit of [`cv_q_exponent`]; with fewer it is mostly noise.
 const MIN_GROUPS_OF_FIT: usize = 10;
@@ -65,8 +67,11 @@ fn ladder(groups: &[GroupRow], at_least: usize) -> impl Iterator<Item = (u64, Ve
     steps.map(move |n0| (n0, values(n0))).take_while(move |(_, values)| values.len() >= at_least)
 }
 
+pub(super) static COMPUTATION: Computation = Computation::of_moments(compute);
+
 /// The norm rows of one selection.
-pub(super) fn rows(summary: &Summary, dim: usize, predicted: Option<f64>, rows: &mut Rows) {
+fn compute(inputs: &MomentInputs<'_>, rows: &mut Rows) {
+    let (summary, predicted) = (inputs.summary, inputs.settings.predicted_q);
     totals_rows(summary, rows);
     let q: Vec<f64> = summary.groups.iter().map(|group| group.q).collect();
     let m: Vec<f64> = summary.groups.iter().map(|group| group.m).collect();
@@ -100,7 +105,7 @@ pub(super) fn rows(summary: &Summary, dim: usize, predicted: Option<f64>, rows: 
     on_log_n("slope_log_m_on_log_n", "r2_log_m_on_log_n", &log(&m));
     on_log_n("slope_log_v_on_log_n", "r2_log_v_on_log_n", &log(&v));
     if summary.selection == Selection::All {
-        rows.push("predicted_q", predicted, predicted.map_or(0, |_| dim as u64));
+        rows.push("predicted_q", predicted, predicted.map_or(0, |_| inputs.moments.dim() as u64));
     }
     rows.push("groups", Some(groups as f64), groups);
     rows.push("states", Some(summary.states() as f64), summary.states());

@@ -2,10 +2,15 @@
 
 use layerscope_compute::cpu::Isa;
 
-use super::table::{Estimate, Rows};
+use super::batches;
+use super::evaluation::Evaluation;
+use super::layer_rows::{Estimate, Rows};
+use super::row::Computation;
+use super::selection::Selection;
 use crate::eigen::eigenvectors;
+use crate::error::Result;
 use crate::products::{Panels, product, product_place};
-use crate::sketch::{CentredRows, Scatter};
+use crate::sketch::{CentredRows, Mergeable, Scatter};
 
 /// Rows that are multiplied together.
 const CHUNK: usize = 960;
@@ -35,7 +40,7 @@ fn with_plane(rows: &[f32], dim: usize, centred: bool) -> Option<(LogPartition, 
         all.fill_states(isa, rows, dim, chunk);
         let mut own = Scatter::new(dim);
         own.fill(isa, &all);
-        crate::sketch::Sketch::merge(&mut scatter, &own).ok()?;
+        scatter.merge(&own).ok()?;
     }
     let matrix = if centred { scatter.covariance() } else { scatter.second_moment() };
     let (_, vectors) = eigenvectors(&matrix?, dim)?;
@@ -76,7 +81,7 @@ fn sign(vector: &[f64]) -> f64 {
     vector.iter().fold(0.0f64, |largest, x| if x.abs() > largest.abs() { *x } else { largest }).signum()
 }
 
-/// ln sum exp of numbers that come one by one.
+/// ln sum exp of a stream of numbers.
 #[derive(Clone, Copy)]
 struct LogSum {
     largest: f64,
@@ -105,8 +110,17 @@ impl LogSum {
     }
 }
 
-/// The rows of a matrix of vectors, and its vectors on the plane of their first two singular directions.
-pub(super) fn rows(states: &[f32], dim: usize, rows: &mut Rows) -> Vec<[f64; 2]> {
+pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
+
+fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
+    if let (Selection::Sample, Some(sample)) = (rows.selection, evaluation.inputs.sample) {
+        add_rows(&batches::states(sample), sample.dim(), rows);
+    }
+    Ok(())
+}
+
+/// The rows of a matrix of vectors. Returns its vectors on the plane of their first two singular directions.
+pub(super) fn add_rows(states: &[f32], dim: usize, rows: &mut Rows) -> Vec<[f64; 2]> {
     let n = (states.len() / dim) as u64;
     let (uncentred, images) = with_plane(states, dim, false).unzip();
     let found = [uncentred, log_partition(states, dim, true)];

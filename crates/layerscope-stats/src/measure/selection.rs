@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::cosine::{cosine_contributions, mean_cosine};
 use crate::error::Result;
-use crate::sketch::{CorpusMoments, Group, PointSketch, StatesView};
+use crate::sketch::{CorpusMoments, Group, PointMoments, StatesView};
 
 /// Which states, and so which groups, a value is computed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub struct Summary {
 
 impl Summary {
     /// All selections of a point, in the order of the tables; `selected` only with a frequency range (token, surface and word).
-    pub fn of_point(point: &PointSketch, frequency: Option<&RangeInclusive<u64>>) -> Result<Vec<Summary>> {
+    pub fn of_point(point: &PointMoments, frequency: Option<&RangeInclusive<u64>>) -> Result<Vec<Summary>> {
         let view = point.all()?;
         let all = Summary::of_view(Selection::All, &view);
         let selected = frequency.map(|range| Summary {

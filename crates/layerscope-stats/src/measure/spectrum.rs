@@ -3,8 +3,10 @@
 use layerscope_compute::cpu::Isa;
 
 use super::batches::{self, BATCH};
+use super::evaluation::Evaluation;
+use super::layer_rows::{Estimate, Rows};
+use super::row::Computation;
 use super::selection::Selection;
-use super::table::{Estimate, Rows};
 use crate::eigen::{eigenvalues, significant};
 use crate::error::Result;
 use crate::sketch::{CentredRows, Covariance, HashSample, Scatter};
@@ -154,25 +156,48 @@ pub fn isoscore_star(batch: &Scatter, corpus: &Scatter) -> Option<f64> {
     (trace > 0.0).then(|| isoscore(1.0 / (0..dim).map(squares).sum::<f64>(), dim)).flatten()
 }
 
-/// The spectrum's rows of all states, or of the typical ones.
-pub(super) fn rows(scatter: &Scatter, spectrum: Option<&Spectrum>, rows: &mut Rows) {
+pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
+
+fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
+    let (Some(covariance), Some(all)) = (evaluation.inputs.sketches.get::<Covariance>(), evaluation.all()) else { return Ok(()) };
+    match rows.selection {
+        Selection::All => {
+            match evaluation.spectrum() {
+                None => rows.note(format!("spectrum: {} states have no covariance", all.n())),
+                Some(spectrum) if spectrum.anisotropy().is_none() => rows.note("spectrum: all states are equal"),
+                Some(_) => {}
+            }
+            add_rows(all, evaluation.spectrum(), evaluation.second_moment(), rows);
+        }
+        Selection::Typical if covariance.has_massive() => {
+            let typical = covariance.typical();
+            add_rows(typical, Spectrum::of_covariance(typical).as_ref(), Spectrum::of_second_moment(typical).as_ref(), rows);
+        }
+        Selection::Typical => add_rows(all, evaluation.spectrum(), evaluation.second_moment(), rows),
+        Selection::Sample => evaluation.inputs.sample.into_iter().for_each(|sample| add_batches(sample, all, rows)),
+        Selection::Selected => {}
+    }
+    Ok(())
+}
+
+/// The rows of some states, from the spectra of their covariance and of their uncentred second moment.
+pub(super) fn add_rows(scatter: &Scatter, centred: Option<&Spectrum>, uncentred: Option<&Spectrum>, rows: &mut Rows) {
     let n = scatter.n();
-    rows.push_variant("anisotropy_svd", "corpus", Estimate::new(spectrum.and_then(Spectrum::anisotropy), n));
-    rows.push("isoscore", spectrum.and_then(Spectrum::isoscore), n);
-    rows.push("participation_ratio", spectrum.and_then(Spectrum::participation_ratio), n);
-    rows.push("effective_rank", spectrum.and_then(Spectrum::effective_rank), n);
-    rows.push("rankme", Spectrum::of_second_moment(scatter).and_then(|spectrum| spectrum.rankme()), n);
-    rows.push("stable_rank", spectrum.and_then(Spectrum::stable_rank), n);
-    rows.push("alpha_req", spectrum.and_then(Spectrum::alpha_req), n);
+    rows.push_variant("anisotropy_svd", "corpus", Estimate::new(centred.and_then(Spectrum::anisotropy), n));
+    rows.push("isoscore", centred.and_then(Spectrum::isoscore), n);
+    rows.push("participation_ratio", centred.and_then(Spectrum::participation_ratio), n);
+    rows.push("effective_rank", centred.and_then(Spectrum::effective_rank), n);
+    rows.push("rankme", uncentred.and_then(Spectrum::rankme), n);
+    rows.push("stable_rank", centred.and_then(Spectrum::stable_rank), n);
+    rows.push("alpha_req", centred.and_then(Spectrum::alpha_req), n);
     rows.push("top_variance_1", top_variance(scatter, 1), n);
     rows.push("top_variance_3", top_variance(scatter, 3), n);
     rows.push("top_variance_10", top_variance(scatter, 10), n);
 }
 
-/// The rows over batches of the kept sample.
-pub(super) fn sample_rows(sample: &HashSample, covariance: &Covariance, rows: &mut Rows) -> Result<()> {
-    debug_assert_eq!(rows.selection, Selection::Sample);
-    let (corpus, states) = (covariance.all()?, batches::states(sample));
+/// The rows over batches of the kept sample; `corpus` are all states.
+fn add_batches(sample: &HashSample, corpus: &Scatter, rows: &mut Rows) {
+    let states = batches::states(sample);
     let (mut anisotropies, mut stars) = (Vec::new(), Vec::new());
     let (mut centred, mut scatter) = (CentredRows::new(), Scatter::default());
     let mut n = 0;
@@ -182,10 +207,9 @@ pub(super) fn sample_rows(sample: &HashSample, covariance: &Covariance, rows: &m
         centred.fill_states(Isa::detect(), &states, sample.dim(), &chosen);
         scatter.fill(Isa::detect(), &centred);
         anisotropies.push(Spectrum::of_covariance(&scatter).and_then(|spectrum| spectrum.anisotropy()));
-        stars.push(isoscore_star(&scatter, &corpus));
+        stars.push(isoscore_star(&scatter, corpus));
     }
     rows.push_variant("anisotropy_svd", "batch4096", Estimate::new(batches::mean(&anisotropies), n));
     rows.push_variant("anisotropy_svd", "batch4096_std", Estimate::new(batches::deviation(&anisotropies), n));
     rows.push("isoscore_star", batches::mean(&stars), n);
-    Ok(())
 }

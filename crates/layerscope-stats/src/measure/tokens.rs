@@ -6,7 +6,7 @@ use super::explainable::max_explainable_variance;
 use crate::eigen::eigenvectors;
 use crate::error::Result;
 use crate::products::{Panels, gram, gram_place};
-use crate::sketch::{PointSketch, TokenSamples};
+use crate::sketch::{PointMoments, TokenSamples};
 
 /// A row of the tokens' table.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub struct TokenRow {
 }
 
 /// All rows, groups ascending: the mean of a group, then its kept states in hash order. Groups without states have none.
-pub fn token_rows(point: &PointSketch, tokens: &TokenSamples) -> Result<Vec<TokenRow>> {
+pub fn token_rows(point: &PointMoments, tokens: &TokenSamples) -> Result<Vec<TokenRow>> {
     let view = point.all()?;
     let means: Vec<(u32, u64, Vec<f64>)> = view
         .groups()

@@ -1,6 +1,6 @@
 //! Moments of twenty blocks of documents, for standard errors.
 
-use super::{CorpusMoments, Sketch, Tensors, nested, sample_hash};
+use super::{CorpusMoments, Mergeable, Preparation, Sketch, SketchShape, Tensors, nested, sample_hash};
 use crate::error::{Error, Result};
 use crate::rows::BatchRows;
 
@@ -22,11 +22,6 @@ impl DocumentBlocks {
         DocumentBlocks { blocks: (0..BLOCKS).map(|_| CorpusMoments::new(dim)).collect() }
     }
 
-    /// Memory that one takes.
-    pub fn bytes(dim: usize) -> usize {
-        BLOCKS * 5 * dim * size_of::<f64>()
-    }
-
     /// The block of a document.
     pub fn block_of(document: u64) -> usize {
         (sample_hash(SEED, document, 0) % BLOCKS as u64) as usize
@@ -37,34 +32,56 @@ impl DocumentBlocks {
         &self.blocks
     }
 
-    /// Adds the counted rows of a batch; `documents` has the document of every row, counted or not.
-    pub fn update(&mut self, batch: &BatchRows, documents: &[u64]) -> Result<()> {
-        let counted = batch.segments().counted();
-        if counted.last().is_some_and(|last| *last as usize >= documents.len()) {
-            return Err(Error::Rows(format!("{} documents are not one for each row", documents.len())));
-        }
-        if batch.dim() != self.blocks[0].dim() {
-            return Err(Error::Rows(format!("states have {} components where {} belong", batch.dim(), self.blocks[0].dim())));
-        }
-        let mut rows = vec![Vec::new(); BLOCKS];
-        counted.iter().for_each(|&row| rows[DocumentBlocks::block_of(documents[row as usize])].push(row));
-        self.blocks.iter_mut().zip(&rows).for_each(|(block, rows)| block.update_rows(batch, rows));
-        Ok(())
+    /// Number of components.
+    fn dim(&self) -> usize {
+        self.blocks[0].dim()
     }
 }
 
 impl Sketch for DocumentBlocks {
+    /// All of the work is done in turn: moments of a few rows are quick.
+    type Prepared = ();
+
+    fn empty(shape: &SketchShape) -> Option<DocumentBlocks> {
+        Some(DocumentBlocks::new(shape.dim))
+    }
+
+    fn emptied(&self) -> DocumentBlocks {
+        DocumentBlocks::new(self.dim())
+    }
+
+    fn prepare((): &mut (), _: &mut Preparation<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn update(&mut self, (): &(), batch: &BatchRows<'_>) -> Result<()> {
+        let documents = batch.documents().ok_or_else(|| Error::Rows("blocks of documents need the document of every row".to_owned()))?;
+        if batch.dim() != self.dim() {
+            return Err(Error::Rows(format!("states have {} components instead of {}", batch.dim(), self.dim())));
+        }
+        let mut rows = vec![Vec::new(); BLOCKS];
+        batch.segments().counted().iter().for_each(|&row| rows[DocumentBlocks::block_of(documents[row as usize])].push(row));
+        self.blocks.iter_mut().zip(&rows).for_each(|(block, rows)| block.update_rows(batch, rows));
+        Ok(())
+    }
+
+    fn bytes(shape: &SketchShape) -> usize {
+        BLOCKS * 5 * shape.dim * size_of::<f64>()
+    }
+}
+
+impl Mergeable for DocumentBlocks {
     fn merge(&mut self, other: &Self) -> Result<()> {
         self.blocks.iter_mut().zip(&other.blocks).try_for_each(|(ours, theirs)| ours.merge(theirs))
     }
 
-    fn tensors(&self) -> Tensors<'_> {
+    fn encode(&self) -> Tensors<'_> {
         let mut tensors = Tensors::default();
-        self.blocks.iter().enumerate().for_each(|(at, block)| tensors.nest(&at.to_string(), block.tensors()));
+        self.blocks.iter().enumerate().for_each(|(at, block)| tensors.nest(&at.to_string(), block.encode()));
         tensors
     }
 
-    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+    fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         let blocks = (0..BLOCKS).map(|at| nested(&at.to_string(), tensors)).collect::<Result<Vec<CorpusMoments>>>()?;
         if blocks.iter().any(|block| block.dim() != blocks[0].dim()) {
             return Err(Error::tensor("0.mean", "blocks have different numbers of components"));

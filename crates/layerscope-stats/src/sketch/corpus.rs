@@ -1,6 +1,6 @@
 //! Moments of all states at one point, whatever their group.
 
-use super::{Sketch, Tensors, mean_of_means};
+use super::{Mergeable, Tensors, mean_of_means};
 use crate::error::{Error, Result, must_match};
 use crate::kernels::{self, CorpusVectors, Weights};
 use crate::rows::{BatchRows, Scalars};
@@ -90,7 +90,7 @@ impl CorpusMoments {
     /// Adds the counted rows of a batch.
     pub fn update(&mut self, batch: &BatchRows) -> Result<()> {
         if batch.dim() != self.dim() {
-            return Err(Error::Rows(format!("states have {} components where {} belong", batch.dim(), self.dim())));
+            return Err(Error::Rows(format!("states have {} components instead of {}", batch.dim(), self.dim())));
         }
         self.update_rows(batch, batch.segments().counted());
         Ok(())
@@ -124,10 +124,10 @@ impl CorpusMoments {
     }
 }
 
-impl Sketch for CorpusMoments {
+impl Mergeable for CorpusMoments {
     fn merge(&mut self, other: &Self) -> Result<()> {
         must_match("the number of components", self.dim(), other.dim())?;
-        must_match("the keeping of unit vectors", self.units, other.units)?;
+        must_match("the choice to keep unit vectors", self.units, other.units)?;
         if other.n == 0 {
             return Ok(());
         }
@@ -146,7 +146,7 @@ impl Sketch for CorpusMoments {
         Ok(())
     }
 
-    fn tensors(&self) -> Tensors<'_> {
+    fn encode(&self) -> Tensors<'_> {
         let dim = [self.dim()];
         let mut tensors = Tensors::default();
         tensors.put_u64("n", &[2], vec![self.n, self.nonzero]);
@@ -161,7 +161,7 @@ impl Sketch for CorpusMoments {
         tensors
     }
 
-    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+    fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         let dim: [usize; 1] = tensors.shape("mean")?;
         let counts = tensors.take_u64("n", &[2])?;
         let units = tensors.has("unit");

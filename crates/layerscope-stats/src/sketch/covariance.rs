@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{CentredRows, Scatter, Sketch, Tensors, nested};
+use super::{CentredRows, Mergeable, Preparation, Scatter, Sketch, SketchShape, Tensors, nested};
 use crate::error::{Error, Result, must_match};
 use crate::rows::BatchRows;
 
@@ -19,11 +19,6 @@ impl Covariance {
     /// Of states with `dim` components; states whose norm exceeds `massive` are massive.
     pub fn new(dim: usize, massive: Option<f64>) -> Covariance {
         Covariance { threshold: massive.unwrap_or(f64::INFINITY), typical: Scatter::new(dim), massive: None }
-    }
-
-    /// Memory that one takes; twice that where there are massive states.
-    pub fn bytes(dim: usize) -> usize {
-        Scatter::bytes(dim)
     }
 
     /// Number of components.
@@ -58,23 +53,6 @@ impl Covariance {
         self.massive.is_some()
     }
 
-    /// Adds the counted rows of a batch: [`BatchCovariance::fill`] and [`Covariance::absorb`] in one.
-    pub fn update(&mut self, batch: &BatchRows) -> Result<()> {
-        let (mut rows, mut own) = (CentredRows::new(), BatchCovariance::default());
-        rows.fill(batch);
-        own.fill(self.massive_threshold(), batch, &rows);
-        self.absorb(&own)
-    }
-
-    /// Merges what a batch contributes.
-    pub fn absorb(&mut self, own: &BatchCovariance) -> Result<()> {
-        if own.typical.dim() != self.dim() {
-            return Err(Error::Rows(format!("states have {} components where {} belong", own.typical.dim(), self.dim())));
-        }
-        self.typical.merge(&own.typical)?;
-        own.massive().map_or(Ok(()), |massive| self.absorb_massive(massive))
-    }
-
     fn absorb_massive(&mut self, massive: &Scatter) -> Result<()> {
         match &mut self.massive {
             Some(ours) => ours.merge(massive),
@@ -87,23 +65,58 @@ impl Covariance {
 }
 
 impl Sketch for Covariance {
+    type Prepared = BatchCovariance;
+
+    fn empty(shape: &SketchShape) -> Option<Covariance> {
+        Some(Covariance::new(shape.dim, shape.massive))
+    }
+
+    fn emptied(&self) -> Covariance {
+        Covariance::new(self.dim(), self.massive_threshold())
+    }
+
+    fn prepare(prepared: &mut BatchCovariance, batch: &mut Preparation<'_>) -> Result<()> {
+        let (massive, rows) = (batch.massive, batch.batch);
+        prepared.fill(massive, rows, batch.centred().0);
+        Ok(())
+    }
+
+    fn update(&mut self, prepared: &BatchCovariance, _: &BatchRows<'_>) -> Result<()> {
+        if prepared.typical.dim() != self.dim() {
+            return Err(Error::Rows(format!("states have {} components instead of {}", prepared.typical.dim(), self.dim())));
+        }
+        self.typical.merge(&prepared.typical)?;
+        prepared.massive().map_or(Ok(()), |massive| self.absorb_massive(massive))
+    }
+
+    /// Twice that where there are massive states.
+    fn bytes(shape: &SketchShape) -> usize {
+        Scatter::bytes(shape.dim)
+    }
+
+    fn prepared_bytes(rows: usize, dim: usize) -> usize {
+        BatchCovariance::bytes(rows, dim) + CentredRows::bytes(rows, dim)
+    }
+}
+
+impl Mergeable for Covariance {
     fn merge(&mut self, other: &Self) -> Result<()> {
         must_match("the massive threshold", self.threshold, other.threshold)?;
         self.typical.merge(&other.typical)?;
         other.massive.as_ref().map_or(Ok(()), |massive| self.absorb_massive(massive))
     }
 
-    fn tensors(&self) -> Tensors<'_> {
+    fn encode(&self) -> Tensors<'_> {
         let mut tensors = Tensors::default();
         tensors.put_numbers("massive_threshold", &[self.threshold]);
-        tensors.nest("typical", self.typical.tensors());
+        tensors.nest("typical", self.typical.encode());
         if let Some(massive) = &self.massive {
-            tensors.nest("massive", massive.tensors());
+            tensors.nest("massive", massive.encode());
         }
         tensors
     }
 
-    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+    fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         let threshold = tensors.take_f64("massive_threshold", &[1])?[0];
         let typical: Scatter = nested("typical", tensors)?;
         let has_massive = tensors.0.keys().any(|name| name.starts_with("massive."));
@@ -124,12 +137,12 @@ pub struct BatchCovariance {
 }
 
 impl BatchCovariance {
-    /// Memory that one takes beside the rows it is given.
+    /// Memory of one beside the rows it is given.
     pub fn bytes(rows: usize, dim: usize) -> usize {
         2 * Scatter::bytes(dim) + CentredRows::bytes(rows, dim)
     }
 
-    /// Becomes that of the counted rows of a batch, which `centred` holds.
+    /// Replaces the contents by the covariance of the counted rows of a batch; `centred` holds the same rows.
     pub fn fill(&mut self, threshold: Option<f64>, batch: &BatchRows, centred: &CentredRows) {
         let threshold = threshold.unwrap_or(f64::INFINITY);
         let counted = batch.segments().counted();

@@ -2,10 +2,11 @@
 
 use layerscope_compute::cpu::Isa;
 
-use super::{Sketch, Tensors, mean_of_means};
+use super::{Mergeable, Tensors, mean_of_means};
 use crate::error::{Error, Result, must_match};
 use crate::kernels::{self, GroupVectors, Weights};
-use crate::rows::{BatchRows, Scalars, Segments};
+use crate::rows::{BatchRows, Scalars};
+use crate::segments::Segments;
 
 /// Per group n, mean, sum ||x - mean||^2, mean ||x||^2, mean ||x||, non-zero rows and their mean unit vector; and per component
 /// the sum over groups of squared deviations.
@@ -114,11 +115,11 @@ impl GroupMoments {
     /// Refuses rows that do not fit.
     pub(super) fn check(&self, batch: &BatchRows) -> Result<()> {
         if batch.dim() != self.dim {
-            return Err(Error::Rows(format!("states have {} components where {} belong", batch.dim(), self.dim)));
+            return Err(Error::Rows(format!("states have {} components instead of {}", batch.dim(), self.dim)));
         }
         let largest = batch.segments().segments().iter().map(|segment| segment.group).max();
         if let Some(group) = largest.filter(|group| *group as usize >= self.groups()) {
-            return Err(Error::Rows(format!("group {group} of a row exceeds the {} known groups", self.groups())));
+            return Err(Error::Rows(format!("a row belongs to group {group}, but only {} groups are known", self.groups())));
         }
         Ok(())
     }
@@ -206,7 +207,7 @@ impl GroupMoments {
         }
     }
 
-    /// Forgets all states; there is room for groups `0..groups`, in the memory of before.
+    /// Forgets all states and makes room for groups `0..groups` in the same memory.
     pub(super) fn restart(&mut self, groups: usize) {
         let GroupMoments { dim, units, n, nonzero, m2, square, norm, mean, unit, within } = self;
         [n, nonzero].into_iter().for_each(|counts| *counts = vec![0; groups]);
@@ -224,7 +225,7 @@ impl GroupMoments {
         into.within.copy_from_slice(&self.within);
     }
 
-    /// Returns to what an excerpt of the same groups says.
+    /// Restores the groups of an excerpt.
     pub(super) fn restore(&mut self, excerpt: &GroupMoments, names: &[u32]) {
         names.iter().enumerate().for_each(|(place, &name)| self.copy_group(name as usize, excerpt.group(place as u32)));
         self.within.copy_from_slice(&excerpt.within);
@@ -233,8 +234,8 @@ impl GroupMoments {
     /// Merges a sketch whose group `g` is our `names[g]` (shards number their groups by themselves).
     pub fn merge_renamed(&mut self, other: &GroupMoments, names: &[u32]) -> Result<()> {
         must_match("the number of components", self.dim, other.dim)?;
-        must_match("the keeping of unit vectors", self.units, other.units)?;
-        must_match("the number of groups and of their new names", other.groups(), names.len())?;
+        must_match("the choice to keep unit vectors", self.units, other.units)?;
+        must_match("the number of groups and of new names for them", other.groups(), names.len())?;
         let groups = names.iter().max().map_or(0, |last| *last as usize + 1);
         self.grow(groups);
         for (group, &name) in names.iter().enumerate() {
@@ -251,14 +252,14 @@ pub(super) fn with_next(segments: &Segments, groups: usize) -> impl Iterator<Ite
     segments.iter().zip(later).map(|((group, rows), next)| (group as usize, rows, next))
 }
 
-impl Sketch for GroupMoments {
+impl Mergeable for GroupMoments {
     fn merge(&mut self, other: &Self) -> Result<()> {
         must_match("the number of groups", self.groups(), other.groups())?;
         let names: Vec<u32> = (0..other.groups() as u32).collect();
         self.merge_renamed(other, &names)
     }
 
-    fn tensors(&self) -> Tensors<'_> {
+    fn encode(&self) -> Tensors<'_> {
         let (groups, dim) = (self.groups(), self.dim);
         let mut tensors = Tensors::default();
         tensors.put_u64("n", &[groups], &self.n);
@@ -274,7 +275,7 @@ impl Sketch for GroupMoments {
         tensors
     }
 
-    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+    fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         let [groups, dim] = tensors.shape("mean")?;
         let units = tensors.has("unit");
         let nonzero = tensors.take_u64("nonzero", &[groups])?;

@@ -1,12 +1,12 @@
 //! Products between the states of one point and the same states at the next.
 
+use layerscope_compute::cpu::Isa;
 use layerscope_compute::for_each_isa;
 
-use super::{CentredRows, Sketch, Tensors};
+use super::{CentredRows, Mergeable, Preparation, Sketch, SketchShape, Tensors};
 use crate::error::{Error, Result, must_match};
 use crate::products::{self, AREA, PANEL, panels_of, product_place};
 use crate::rows::BatchRows;
-use layerscope_compute::cpu::Isa;
 
 /// n, both means and sum (x - mean x)(y - mean y)^T, with x a state at this point and y the same one at the next.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,11 +24,6 @@ impl Pairs {
         Pairs { n: 0, this: vec![0.0; this], next: vec![0.0; next], blocks: vec![0.0; blocks_of(this, next) * AREA] }
     }
 
-    /// Memory that one takes.
-    pub fn bytes(this: usize, next: usize) -> usize {
-        (blocks_of(this, next) * AREA + this + next) * size_of::<f64>()
-    }
-
     /// Number of states.
     pub fn n(&self) -> u64 {
         self.n
@@ -44,10 +39,10 @@ impl Pairs {
         self.blocks[product_place(i, j, self.next.len())]
     }
 
-    /// Becomes that of one batch alone, reusing the memory: nearly all of the work, to be done before the turn.
+    /// Replaces the contents by the pairs of one batch. Memory is reused. This is nearly all of the work.
     pub fn fill(&mut self, batch: &BatchRows, this: &CentredRows, next: &CentredRows) -> Result<()> {
         if this.n() != next.n() {
-            return Err(Error::Rows(format!("{} states at one point and {} at the next are no pairs", this.n(), next.n())));
+            return Err(Error::Rows(format!("{} states at one point cannot be paired with {} at the next", this.n(), next.n())));
         }
         self.n = this.n();
         self.this.clear();
@@ -63,7 +58,52 @@ fn blocks_of(this: usize, next: usize) -> usize {
     panels_of(this) * panels_of(next)
 }
 
+/// What a batch contributes to [`Pairs`]. Reuses its memory.
+#[derive(Clone, Debug, Default)]
+pub struct BatchPairs {
+    pairs: Pairs,
+    /// Whether the previous point had the same rows.
+    is_paired: bool,
+}
+
 impl Sketch for Pairs {
+    type Prepared = BatchPairs;
+
+    /// None at the first point: it has no previous one.
+    fn empty(shape: &SketchShape) -> Option<Pairs> {
+        shape.previous.map(|previous| Pairs::new(previous, shape.dim))
+    }
+
+    fn emptied(&self) -> Pairs {
+        Pairs::new(self.this.len(), self.next.len())
+    }
+
+    fn prepare(prepared: &mut BatchPairs, batch: &mut Preparation<'_>) -> Result<()> {
+        let rows = batch.batch;
+        // Asked for even where there is no previous point: the next one needs them.
+        let (this, previous) = batch.centred();
+        prepared.is_paired = previous.is_some();
+        previous.map_or(Ok(()), |previous| prepared.pairs.fill(rows, previous, this))
+    }
+
+    fn update(&mut self, prepared: &BatchPairs, _: &BatchRows<'_>) -> Result<()> {
+        if prepared.is_paired { self.merge(&prepared.pairs) } else { Ok(()) }
+    }
+
+    fn bytes(shape: &SketchShape) -> usize {
+        shape.previous.map_or(0, |previous| bytes(previous, shape.dim))
+    }
+
+    fn prepared_bytes(rows: usize, dim: usize) -> usize {
+        bytes(dim, dim) + CentredRows::bytes(rows, dim)
+    }
+}
+
+fn bytes(this: usize, next: usize) -> usize {
+    (blocks_of(this, next) * AREA + this + next) * size_of::<f64>()
+}
+
+impl Mergeable for Pairs {
     /// As for a scatter: S = S_a + S_b + delta_x delta_y^T n_a n_b / (n_a + n_b).
     fn merge(&mut self, other: &Self) -> Result<()> {
         must_match("the number of components", self.this.len(), other.this.len())?;
@@ -89,7 +129,7 @@ impl Sketch for Pairs {
         Ok(())
     }
 
-    fn tensors(&self) -> Tensors<'_> {
+    fn encode(&self) -> Tensors<'_> {
         let mut tensors = Tensors::default();
         tensors.put_u64("n", &[1], vec![self.n]);
         tensors.put_f64("this", &[self.this.len()], &self.this);
@@ -98,7 +138,7 @@ impl Sketch for Pairs {
         tensors
     }
 
-    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+    fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         let ([this], [next]) = (tensors.shape("this")?, tensors.shape("next")?);
         Ok(Pairs {
             n: tensors.take_u64("n", &[1])?[0],

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Sketch, Tensors};
+use super::{Mergeable, Tensors};
 use crate::error::{Error, Result, must_match};
 
 /// The hash that decides which states are kept: three rounds of splitmix64's finalizer (Steele, Lea & Flood 2014) over seed,
@@ -60,7 +60,7 @@ impl HashSample {
         HashSample { capacity: k, dim, places: BTreeMap::new(), states: Vec::new() }
     }
 
-    /// Memory that a full one takes.
+    /// Memory of a full one.
     pub fn bytes(k: usize, dim: usize) -> usize {
         let entry = 64; // hash, key, place and their share of the tree
         k * (dim * size_of::<f32>() + entry)
@@ -103,7 +103,7 @@ impl HashSample {
     /// Keeps a state if it belongs to the sample so far; a state that is there already is left alone.
     pub fn offer(&mut self, hash: u64, key: SampleKey, state: &[f32]) -> Result<()> {
         if state.len() != self.dim {
-            return Err(Error::Rows(format!("a state of {} components for a sample of {}", state.len(), self.dim)));
+            return Err(Error::Rows(format!("a state has {} components, but the sample keeps states of {}", state.len(), self.dim)));
         }
         if !self.accepts(hash, key) {
             return Ok(());
@@ -135,14 +135,14 @@ impl PartialEq for HashSample {
     }
 }
 
-impl Sketch for HashSample {
+impl Mergeable for HashSample {
     fn merge(&mut self, other: &Self) -> Result<()> {
         must_match("the number of components", self.dim, other.dim)?;
         must_match("the size of the sample", self.capacity, other.capacity)?;
         other.iter().try_for_each(|kept| self.offer(kept.hash, kept.key, kept.state))
     }
 
-    fn tensors(&self) -> Tensors<'_> {
+    fn encode(&self) -> Tensors<'_> {
         let column = |value: fn(Kept) -> u64| self.iter().map(value).collect::<Vec<u64>>();
         let states: Vec<f32> = self.iter().flat_map(|kept| kept.state.iter().copied()).collect();
         let rows = [self.len()];
@@ -156,7 +156,7 @@ impl Sketch for HashSample {
         tensors
     }
 
-    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+    fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         let [rows, dim] = tensors.shape("states")?;
         let capacity = tensors.take_u64("capacity", &[1])?[0] as usize;
         let hashes = tensors.take_u64("hash", &[rows])?;
@@ -167,7 +167,10 @@ impl Sketch for HashSample {
         let key = |row: usize| SampleKey { document: documents[row], position: positions[row], token: tokens[row] };
         let places: BTreeMap<_, _> = (0..rows).map(|row| ((hashes[row], key(row)), row)).collect();
         if places.len() != rows || rows > capacity {
-            return Err(Error::tensor("hash", format!("{rows} states, {} different ones, in a sample of {capacity}", places.len())));
+            return Err(Error::tensor(
+                "hash",
+                format!("holds {rows} states, {} of them different, for a sample of {capacity}", places.len()),
+            ));
         }
         Ok(HashSample { capacity, dim, places, states })
     }
@@ -201,7 +204,7 @@ impl TokenSamples {
     }
 }
 
-impl Sketch for TokenSamples {
+impl Mergeable for TokenSamples {
     fn merge(&mut self, other: &Self) -> Result<()> {
         for (&group, sample) in &other.samples {
             match self.samples.get_mut(&group) {
@@ -212,15 +215,15 @@ impl Sketch for TokenSamples {
         must_match("the number of chosen groups", self.samples.len(), other.samples.len())
     }
 
-    fn tensors(&self) -> Tensors<'_> {
+    fn encode(&self) -> Tensors<'_> {
         let mut tensors = Tensors::default();
         let groups: Vec<u64> = self.samples.keys().map(|&group| u64::from(group)).collect();
         tensors.put_u64("groups", &[groups.len()], groups);
-        self.samples.iter().for_each(|(group, sample)| tensors.nest(&group.to_string(), sample.tensors()));
+        self.samples.iter().for_each(|(group, sample)| tensors.nest(&group.to_string(), sample.encode()));
         tensors
     }
 
-    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+    fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         let shape: [usize; 1] = tensors.shape("groups")?;
         let groups = tensors.take_u32("groups", &shape)?;
         let decode = |group: u32| Ok((group, super::nested(&group.to_string(), tensors)?));

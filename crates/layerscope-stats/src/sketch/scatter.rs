@@ -3,7 +3,7 @@
 use layerscope_compute::cpu::Isa;
 use layerscope_compute::for_each_isa;
 
-use super::{Sketch, Tensors};
+use super::{Mergeable, Tensors};
 use crate::error::{Error, Result, must_match};
 use crate::products::{self, AREA, PANEL, Panels, gram_len, gram_place, panels_of};
 use crate::rows::BatchRows;
@@ -17,7 +17,7 @@ pub struct CentredRows {
 }
 
 impl CentredRows {
-    /// Of no rows yet.
+    /// Empty.
     pub fn new() -> CentredRows {
         CentredRows::default()
     }
@@ -96,24 +96,24 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// Of no states with `dim` components.
+    /// Empty, for states with `dim` components.
     pub fn new(dim: usize) -> Scatter {
         Scatter { n: 0, mean: vec![0.0; dim], blocks: vec![0.0; gram_len(dim)] }
     }
 
-    /// Memory that one takes.
+    /// Memory of one.
     pub fn bytes(dim: usize) -> usize {
         (gram_len(dim) + dim) * size_of::<f64>()
     }
 
-    /// Becomes that of these rows alone, reusing the memory.
+    /// Replaces the contents by the scatter of these rows. Memory is reused.
     pub fn fill(&mut self, isa: Isa, rows: &CentredRows) {
         self.n = rows.n;
         self.mean.clone_from(&rows.mean);
         products::gram(isa, &rows.panels, &mut self.blocks);
     }
 
-    /// Becomes that of no states, keeping the memory.
+    /// Forgets all states but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.n = 0;
     }
@@ -162,7 +162,7 @@ impl Scatter {
     }
 }
 
-impl Sketch for Scatter {
+impl Mergeable for Scatter {
     /// Chan, Golub & LeVeque: S = S_a + S_b + delta delta^T n_a n_b / (n_a + n_b).
     fn merge(&mut self, other: &Self) -> Result<()> {
         must_match("the number of components", self.dim(), other.dim())?;
@@ -183,7 +183,7 @@ impl Sketch for Scatter {
         Ok(())
     }
 
-    fn tensors(&self) -> Tensors<'_> {
+    fn encode(&self) -> Tensors<'_> {
         let mut tensors = Tensors::default();
         tensors.put_u64("n", &[1], vec![self.n]);
         tensors.put_f64("mean", &[self.dim()], &self.mean);
@@ -191,7 +191,7 @@ impl Sketch for Scatter {
         tensors
     }
 
-    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+    fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         let [dim] = tensors.shape("mean")?;
         if dim == 0 {
             return Err(Error::tensor("mean", "has no components"));

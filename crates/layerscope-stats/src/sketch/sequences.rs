@@ -1,6 +1,6 @@
 //! How similar the states of one sequence are to their mean.
 
-use super::{Sketch, Tensors, mean_of_means};
+use super::{Mergeable, Tensors, mean_of_means};
 use crate::error::Result;
 use crate::kernels::{self, SumProducts};
 use crate::rows::BatchRows;
@@ -17,7 +17,7 @@ pub struct SequenceSimilarity {
 }
 
 impl SequenceSimilarity {
-    /// Of no sequences yet.
+    /// Empty.
     pub fn new() -> SequenceSimilarity {
         SequenceSimilarity::default()
     }
@@ -53,20 +53,20 @@ impl SequenceSimilarity {
     }
 }
 
-impl Sketch for SequenceSimilarity {
+impl Mergeable for SequenceSimilarity {
     fn merge(&mut self, other: &Self) -> Result<()> {
         self.add(other.mean, other.sequences);
         Ok(())
     }
 
-    fn tensors(&self) -> Tensors<'_> {
+    fn encode(&self) -> Tensors<'_> {
         let mut tensors = Tensors::default();
         tensors.put_u64("sequences", &[1], vec![self.sequences]);
         tensors.put_numbers("similarity", &[self.mean]);
         tensors
     }
 
-    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+    fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         Ok(SequenceSimilarity { sequences: tensors.take_u64("sequences", &[1])?[0], mean: tensors.take_f64("similarity", &[1])?[0] })
     }
 }

@@ -1,7 +1,7 @@
 //! What a sequence of states looks like: its matrix entropy and its curvature.
 
 use super::scatter::mean_of;
-use super::{Sketch, Tensors, mean_of_means};
+use super::{Mergeable, Preparation, Sketch, SketchShape, Tensors, mean_of_means};
 use crate::eigen::{eigenvalues, significant};
 use crate::error::Result;
 use crate::rows::BatchRows;
@@ -23,16 +23,6 @@ pub struct SequenceShape {
 }
 
 impl SequenceShape {
-    /// Of no sequences yet.
-    pub fn new() -> SequenceShape {
-        SequenceShape::default()
-    }
-
-    /// Memory that one takes.
-    pub fn bytes() -> usize {
-        size_of::<SequenceShape>()
-    }
-
     /// The mean matrix entropy, and over how many sequences.
     pub fn matrix_entropy(&self) -> (Option<f64>, u64) {
         ((self.entropies > 0).then_some(self.entropy), self.entropies)
@@ -43,14 +33,8 @@ impl SequenceShape {
         ((self.curvatures > 0).then_some(self.curvature), self.curvatures)
     }
 
-    /// Adds the counted rows of a batch, sequence by sequence. All of the work is in here: give each batch a sketch of its own before its
-    /// turn, and merge that.
-    pub fn update(&mut self, batch: &BatchRows) {
-        self.update_in(batch, &mut ShapeSpace::default());
-    }
-
-    /// The same in memory that was used before.
-    pub(super) fn update_in(&mut self, batch: &BatchRows, space: &mut ShapeSpace) {
+    /// Adds the counted rows of a batch, sequence by sequence.
+    fn add_sequences(&mut self, batch: &BatchRows<'_>, space: &mut SequenceSpace) {
         for rows in batch.counted_by_sequence().filter(|rows| rows.len() >= MIN_STATES) {
             if let Some(entropy) = space.entropy(batch, rows) {
                 self.add_entropy(entropy, 1);
@@ -72,21 +56,54 @@ impl SequenceShape {
     }
 }
 
+/// What a batch contributes to a [`SequenceShape`]: all of the work. Reuses its memory.
+#[derive(Clone, Debug, Default)]
+pub struct BatchShapes {
+    shape: SequenceShape,
+    space: SequenceSpace,
+}
+
 impl Sketch for SequenceShape {
+    type Prepared = BatchShapes;
+
+    fn empty(_: &SketchShape) -> Option<SequenceShape> {
+        Some(SequenceShape::default())
+    }
+
+    fn emptied(&self) -> SequenceShape {
+        SequenceShape::default()
+    }
+
+    fn prepare(prepared: &mut BatchShapes, batch: &mut Preparation<'_>) -> Result<()> {
+        prepared.shape = SequenceShape::default();
+        prepared.shape.add_sequences(batch.batch, &mut prepared.space);
+        Ok(())
+    }
+
+    fn update(&mut self, prepared: &BatchShapes, _: &BatchRows<'_>) -> Result<()> {
+        self.merge(&prepared.shape)
+    }
+
+    fn bytes(_: &SketchShape) -> usize {
+        size_of::<SequenceShape>()
+    }
+}
+
+impl Mergeable for SequenceShape {
     fn merge(&mut self, other: &Self) -> Result<()> {
         self.add_entropy(other.entropy, other.entropies);
         self.add_curvature(other.curvature, other.curvatures);
         Ok(())
     }
 
-    fn tensors(&self) -> Tensors<'_> {
+    fn encode(&self) -> Tensors<'_> {
         let mut tensors = Tensors::default();
         tensors.put_u64("sequences", &[2], vec![self.entropies, self.curvatures]);
         tensors.put_numbers("shape", &[self.entropy, self.curvature]);
         tensors
     }
 
-    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+    fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         let (counts, means) = (tensors.take_u64("sequences", &[2])?, tensors.take_f64("shape", &[2])?);
         Ok(SequenceShape { entropies: counts[0], entropy: means[0], curvatures: counts[1], curvature: means[1] })
     }
@@ -94,13 +111,13 @@ impl Sketch for SequenceShape {
 
 /// Memory for one sequence at a time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ShapeSpace {
+struct SequenceSpace {
     mean: Vec<f64>,
     units: Vec<f64>,
     gram: Vec<f64>,
 }
 
-impl ShapeSpace {
+impl SequenceSpace {
     /// Von Neumann entropy of the Gram matrix of centred unit rows, divided by its trace, over ln min(N, d) (Skean et al. 2025).
     ///
     /// None where all rows are equal, or with one component.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Group, GroupMoments, Sketch, Tensors};
+use super::{Group, GroupMoments, Mergeable, Tensors};
 use crate::error::{Error, Result, must_match};
-use crate::rows::{BatchRows, Segments};
+use crate::rows::BatchRows;
+use crate::segments::Segments;
 
 /// [`GroupMoments`] with room only for the groups that have states.
 #[derive(Clone, Debug)]
@@ -56,7 +57,7 @@ impl SparseGroupMoments {
     /// Merges a sketch whose group `g` is our `name(g)`.
     pub(super) fn merge_renamed(&mut self, other: &Self, name: impl Fn(u32) -> u32) -> Result<()> {
         must_match("the number of components", self.moments.dim(), other.moments.dim())?;
-        must_match("the keeping of unit vectors", self.keeps_units(), other.keeps_units())?;
+        must_match("the choice to keep unit vectors", self.keeps_units(), other.keeps_units())?;
         for (&group, &place) in &other.places {
             self.absorb_group(name(group), other.moments.group(place));
         }
@@ -89,28 +90,28 @@ impl PartialEq for SparseGroupMoments {
     }
 }
 
-impl Sketch for SparseGroupMoments {
+impl Mergeable for SparseGroupMoments {
     fn merge(&mut self, other: &Self) -> Result<()> {
         self.merge_renamed(other, |group| group)
     }
 
-    fn tensors(&self) -> Tensors<'_> {
+    fn encode(&self) -> Tensors<'_> {
         let sorted = self.sorted();
-        let mut tensors = Tensors(sorted.tensors().0.into_iter().map(|(name, tensor)| (name, tensor.into_owned())).collect());
+        let mut tensors = Tensors(sorted.encode().0.into_iter().map(|(name, tensor)| (name, tensor.into_owned())).collect());
         let ids: Vec<u64> = self.groups().map(u64::from).collect();
         tensors.put_u64("group", &[ids.len()], ids);
         tensors
     }
 
-    fn from_tensors(tensors: &mut Tensors<'_>) -> Result<Self> {
+    fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         let [groups] = tensors.shape("group")?;
         let ids = tensors.take_u32("group", &[groups])?;
         if !ids.is_sorted_by(|a, b| a < b) {
             return Err(Error::tensor("group", "ids do not ascend"));
         }
-        let moments = GroupMoments::from_tensors(tensors)?;
+        let moments = GroupMoments::decode(tensors)?;
         if moments.groups() != groups {
-            return Err(Error::tensor("group", format!("names {groups} groups of {}", moments.groups())));
+            return Err(Error::tensor("group", format!("names {groups} groups, but {} are stored", moments.groups())));
         }
         Ok(SparseGroupMoments { places: ids.into_iter().zip(0..).collect(), moments })
     }

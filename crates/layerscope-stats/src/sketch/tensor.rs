@@ -1,4 +1,4 @@
-//! Sketches as named flat tensors, for whoever stores them.
+//! Sketches as named flat tensors, ready to be stored.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ impl<'a> Tensors<'a> {
         self.put(name, shape, Values::F32(values.into()));
     }
 
-    /// One number of each kind that a sketch keeps beside its vectors.
+    /// Numbers that a sketch keeps beside its vectors.
     pub(crate) fn put_numbers(&mut self, name: &str, values: &[f64]) {
         self.put(name, &[values.len()], Values::F64(Cow::Owned(values.to_vec())));
     }
@@ -125,6 +125,12 @@ impl<'a> Tensors<'a> {
         }
     }
 
+    /// Rows of `dim` numbers each, however many.
+    pub(crate) fn take_states(&mut self, name: &str, dim: usize) -> Result<Vec<f32>> {
+        let [rows, _] = self.shape(name)?;
+        self.take_f32(name, &[rows, dim])
+    }
+
     /// Ids that fit 32 bits.
     pub(crate) fn take_u32(&mut self, name: &str, shape: &[usize]) -> Result<Vec<u32>> {
         let values = self.take_u64(name, shape)?;
@@ -135,7 +141,7 @@ impl<'a> Tensors<'a> {
         let tensor = self.0.remove(name).ok_or_else(|| Error::tensor(name, "is missing"))?;
         if tensor.shape != shape || tensor.shape.iter().product::<usize>() != tensor.values.len() {
             let found = format!("{} numbers of shape {:?}", tensor.values.len(), tensor.shape);
-            return Err(Error::tensor(name, format!("has {found} where shape {shape:?} belongs")));
+            return Err(Error::tensor(name, format!("has {found} instead of shape {shape:?}")));
         }
         Ok(tensor.values)
     }

@@ -1,10 +1,11 @@
 //! A small network and what a run over it accumulates, call by call as a worker does.
 
-use layerscope_stats::measure::{Family, LensInputs, LensSettings, LensTables, Selection};
-use layerscope_stats::sketch::{HashSample, LensSpace, Lenses, PointSketch, SampleKey, Sketch, SketchSet, TokenSamples, sample_hash};
-use layerscope_stats::{BatchRows, Segments};
-
-use super::{Data, Random};
+use layerscope_stats::measure::{Family, PointInputs, PointTables, Selection, Settings};
+use layerscope_stats::sketch::{
+    BatchSpace, HashSample, Mergeable, PointMoments, SampleKey, SketchKind, SketchSet, SketchShape, Sketches, TokenSamples, sample_hash,
+};
+use layerscope_stats::{BatchInfo, BatchRows, PointState};
+use layerscope_testing::made_up_states::{Data, Random};
 
 /// States of one corpus at three points; the last has another width.
 pub struct Network {
@@ -49,31 +50,43 @@ impl Network {
 
 /// What a run has accumulated.
 pub struct Run {
-    pub sketches: Vec<PointSketch>,
-    pub lenses: Vec<Lenses>,
+    pub points: Vec<PointState>,
     pub samples: Vec<HashSample>,
     pub tokens: Vec<TokenSamples>,
 }
 
-pub const ALL: SketchSet = SketchSet { units: true, covariance: true, pairs: true, sequences: true, sample: true, blocks: true };
+/// Everything that can be wanted.
+pub fn all_sketches() -> SketchSet {
+    SketchSet::of(&SketchKind::ALL.into_iter().filter(|kind| kind.is_optional()).collect::<Vec<_>>())
+}
+
 pub const CHOSEN: [u32; 4] = [0, 1, 3, 39];
 
 impl Run {
     pub fn new(network: &Network, kept: usize) -> Run {
         let points = &network.points;
-        let previous = |at: usize| at.checked_sub(1).map(|at| points[at].dim);
+        let shape = |at: usize| SketchShape {
+            dim: points[at].dim,
+            previous: at.checked_sub(1).map(|at| points[at].dim),
+            massive: points[at].massive,
+        };
+        let state = |at: usize| PointState {
+            moments: points[at].empty_sketch(),
+            sketches: Sketches::new(all_sketches(), &shape(at)),
+            kept: Vec::new(),
+            excluded: 0,
+        };
         Run {
-            sketches: points.iter().map(|data| data.empty_sketch()).collect(),
-            lenses: (0..points.len()).map(|at| Lenses::new(ALL, points[at].dim, previous(at), points[at].massive)).collect(),
+            points: (0..points.len()).map(state).collect(),
             samples: points.iter().map(|data| HashSample::new(kept, data.dim)).collect(),
             tokens: points.iter().map(|data| TokenSamples::new(CHOSEN, 30, data.dim)).collect(),
         }
     }
 
-    /// Batch by batch, point by point, as a worker does.
+    /// Batch by batch, point by point, as a worker does. Rows that are not finite are left out.
     pub fn feed(&mut self, network: &Network, sequences: std::ops::Range<usize>, per_batch: usize) {
         let places = network.places();
-        let mut space = LensSpace::new();
+        let mut space = BatchSpace::new();
         let lengths = &network.points[0].lengths;
         let mut row0: usize = lengths[..sequences.start].iter().sum();
         for first in sequences.clone().step_by(per_batch) {
@@ -82,19 +95,19 @@ impl Run {
                 offsets.push(offsets.last().unwrap() + *length as u32);
             }
             let rows = *offsets.last().unwrap() as usize;
+            let documents = places[row0..row0 + rows].iter().map(|place| place.0).collect();
+            let info = BatchInfo::new(network.points[0].ids[row0..row0 + rows].to_vec(), offsets).with_documents(documents);
             space.start_batch();
             for (at, data) in network.points.iter().enumerate() {
-                let ids = &data.ids[row0..row0 + rows];
-                let segments = Segments::new(ids);
                 let states = &data.states[row0 * data.dim..(row0 + rows) * data.dim];
-                let batch = BatchRows::new(states, data.dim, &segments, &offsets).unwrap();
-                let documents: Vec<u64> = places[row0..row0 + rows].iter().map(|place| place.0).collect();
-                space.prepare(ALL, data.massive, &batch).unwrap();
-                self.lenses[at].absorb(&space, &batch, Some(&documents)).unwrap();
-                self.sketches[at].update(&batch).unwrap();
-                for &row in segments.counted() {
+                let batch = BatchRows::of(states, data.dim, &info).unwrap();
+                let bad = batch.not_finite();
+                let batch = batch.without(&bad);
+                space.prepare(all_sketches(), data.massive, &batch).unwrap();
+                self.points[at].commit(&batch, &space).unwrap();
+                for &row in batch.segments().counted() {
                     let (document, position) = places[row0 + row as usize];
-                    let (hash, token) = (sample_hash(7, document, position), ids[row as usize]);
+                    let (hash, token) = (sample_hash(7, document, position), info.groups()[row as usize]);
                     let key = SampleKey { document, position, token };
                     self.samples[at].offer(hash, key, batch.state(row)).unwrap();
                     self.tokens[at].offer(token, hash, key, batch.state(row)).unwrap();
@@ -111,26 +124,46 @@ impl Run {
     }
 
     pub fn merge(&mut self, other: &Run) {
-        self.sketches.iter_mut().zip(&other.sketches).for_each(|(ours, theirs)| ours.merge(theirs).unwrap());
-        self.lenses.iter_mut().zip(&other.lenses).for_each(|(ours, theirs)| ours.merge(theirs).unwrap());
+        let names: Vec<u32> = (0..self.points[0].moments.group_count() as u32).collect();
+        self.points.iter_mut().zip(&other.points).for_each(|(ours, theirs)| ours.merge_renamed(theirs, &names).unwrap());
         self.samples.iter_mut().zip(&other.samples).for_each(|(ours, theirs)| ours.merge(theirs).unwrap());
         self.tokens.iter_mut().zip(&other.tokens).for_each(|(ours, theirs)| ours.merge(theirs).unwrap());
     }
 
-    pub fn tables(&self, at: usize, settings: &LensSettings) -> LensTables {
-        let inputs = LensInputs {
-            point: &self.sketches[at],
-            lenses: &self.lenses[at],
-            next: self.lenses.get(at + 1),
+    pub fn moments(&self, at: usize) -> &PointMoments {
+        &self.points[at].moments
+    }
+
+    pub fn sketches(&self, at: usize) -> &Sketches {
+        &self.points[at].sketches
+    }
+
+    /// All tables of a point.
+    pub fn all_tables(&self, at: usize, settings: &Settings) -> PointTables {
+        let inputs = PointInputs {
+            moments: self.moments(at),
+            sketches: self.sketches(at),
+            next: self.points.get(at + 1).map(|next| &next.sketches),
             sample: Some(&self.samples[at]),
             tokens: Some(&self.tokens[at]),
         };
-        LensTables::new(inputs, settings).unwrap()
+        PointTables::new(inputs, settings).unwrap()
+    }
+
+    /// The same without the rows that come from moments, which are the first.
+    pub fn tables(&self, at: usize, settings: &Settings) -> PointTables {
+        let (mut tables, moments) = (self.all_tables(at, settings), PointTables::of_moments(self.moments(at), settings).unwrap());
+        let own = tables.layers.split_off(moments.layers.len());
+        for (with, without) in std::mem::replace(&mut tables.layers, own).iter_mut().zip(&moments.layers) {
+            with.se = without.se; // blocks of documents know more of it
+            assert_eq!(with, without);
+        }
+        tables
     }
 }
 
-pub fn everything() -> LensSettings {
-    LensSettings { families: Family::SELECTABLE.to_vec(), clusters: vec![3, 8], threads: 2, ..LensSettings::default() }
+pub fn everything() -> Settings {
+    Settings { families: Family::SELECTABLE.to_vec(), clusters: vec![3, 8], threads: 2, ..Settings::default() }
 }
 
 pub fn wide(states: &[f32]) -> Vec<f64> {
@@ -138,7 +171,7 @@ pub fn wide(states: &[f32]) -> Vec<f64> {
 }
 
 /// The value of a row.
-pub fn value(tables: &LensTables, selection: Selection, measure: &str, variant: Option<&str>) -> f64 {
+pub fn value(tables: &PointTables, selection: Selection, measure: &str, variant: Option<&str>) -> f64 {
     let found = tables.layers.iter().find(|row| row.selection == selection && row.measure == measure && row.variant.as_deref() == variant);
     found.unwrap_or_else(|| panic!("{measure}")).value.unwrap_or_else(|| panic!("{measure} is undefined"))
 }

@@ -1,6 +1,6 @@
 //! The spectrum by its definition: all states in memory, f64, Jacobi's rotations.
 
-use super::eigen;
+use layerscope_testing::eigen;
 
 /// The mean state.
 pub fn mean(states: &[Vec<f64>], dim: usize) -> Vec<f64> {

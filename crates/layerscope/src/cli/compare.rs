@@ -2,33 +2,32 @@
 
 use std::path::PathBuf;
 
-use layerscope_report::Run;
 use layerscope_report::export::{self, Format};
 use layerscope_report::text::{shortened, visible};
 
-use super::figures::Look;
-use super::show::with_frequency;
+use super::figures::drawn;
 use super::{print, write_table};
-use crate::compare::Comparison;
 use crate::error::{Error, Result};
-use crate::mirror;
-use crate::store::Store;
+use crate::pictures::{Look, figures};
+use crate::store::folder::Folder;
+use crate::store::load::load;
+use crate::tables::compare::compare;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Folders of finished runs; the others are compared with the first
+    /// Folders of finished runs; each is compared with the first
     #[arg(value_name = "DIR", required = true, num_args = 2..)]
     folders: Vec<PathBuf>,
-    /// text (an overview), or the whole table as md, csv, json, jsonl or latex
-    #[arg(long, value_name = "F", default_value = "text")]
+    /// Output format: text (an overview), or the full table as md, csv, json, jsonl or latex
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: String,
-    /// Only these measures, such as q,slope_v_on_m
+    /// Compare only these measures, such as q,slope_v_on_m
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     measures: Vec<String>,
-    /// MIN:MAX of n_t for the selected groups, in place of each run's own
+    /// Select groups that occur between MIN and MAX times, instead of each run's own range
     #[arg(long, value_name = "MIN:MAX")]
     frequency: Option<String>,
-    /// Also draw the figures of all runs there, and write differences.csv
+    /// Also draw the figures of all runs and write differences.csv in this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -37,9 +36,9 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let format = if arguments.format == "text" { None } else { Some(format(&arguments.format)?) };
-    let folders = mirror::fetch_all(&arguments.folders)?;
-    let runs = folders.iter().map(|folder| Run::open(folder)).collect::<Result<Vec<_>, _>>()?;
-    let comparison = compare(&runs, arguments.frequency.as_deref(), &arguments.measures)?;
+    let frequency = arguments.frequency.as_deref();
+    let runs = load(&arguments.folders)?;
+    let comparison = compare(&runs, frequency, &arguments.measures)?;
     match format {
         None => print(&comparison.overview(!arguments.measures.is_empty()))?,
         Some(format) => {
@@ -51,11 +50,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     let Some(out) = &arguments.out else { return Ok(()) };
-    let said = arguments.look.draw(&runs, arguments.frequency.as_deref(), out)?;
-    let table = comparison.tidy()?;
+    let said = drawn(&figures(&runs, &arguments.look, frequency, out)?, out, true);
     let mut bytes = Vec::new();
-    export::write(&table, Format::Csv, &mut bytes)?;
-    Store::create(out)?.put_atomic("differences.csv", |file| file.write_all(&bytes))?;
+    export::write(&comparison.tidy()?, Format::Csv, &mut bytes)?;
+    Folder::create(out)?.put_atomic("differences.csv", |file| file.write_all(&bytes))?;
     // Standard output may be a table that a program reads.
     if format.is_none() {
         print(&format!("\n{said}"))
@@ -65,19 +63,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Compares runs with the first of them; of all measures where none is named.
-pub fn compare(runs: &[Run], frequency: Option<&str>, measures: &[String]) -> Result<Comparison> {
-    let layers = |run: &Run| match frequency {
-        Some(frequency) => with_frequency(&run.folder, frequency, "layers"),
-        None => Ok(run.layers.clone()),
-    };
-    let mut comparison = Comparison::new(runs, &runs.iter().map(layers).collect::<Result<Vec<_>>>()?)?;
-    if !measures.is_empty() {
-        comparison.keep(measures)?;
-    }
-    Ok(comparison)
-}
-
 fn format(name: &str) -> Result<Format> {
-    name.parse().map_err(|_| Error::Usage(format!("unknown format `{}`; use text, md, csv, json, jsonl or latex", shortened(name))))
+    name.parse().map_err(|_| Error::usage(format!("unknown format `{}`; use text, md, csv, json, jsonl or latex", shortened(name))))
 }

@@ -4,25 +4,25 @@ use std::path::PathBuf;
 
 use super::print;
 use super::progress::Display;
-use crate::cancel::CancelToken;
 use crate::demo;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::process::cancel::CancelToken;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Where runs, figures and the page go
+    /// Write runs, figures and the page to this folder
     #[arg(long, value_name = "DIR", default_value = "layerscope-demo")]
     out: PathBuf,
-    /// Worker threads; all processors by default
+    /// Number of worker threads [default: all processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// No progress, only the result
+    /// Hide progress and print only the result
     #[arg(long)]
     quiet: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let cancel = CancelToken::on_signals().map_err(|source| Error::io("signals".as_ref(), source))?;
+    let cancel = CancelToken::on_signals()?;
     let mut display = Display::new(arguments.quiet, false);
     let shown = demo::run(&arguments.out, arguments.threads.map(usize::from), &cancel, &mut |event| display.show(event));
     display.end();

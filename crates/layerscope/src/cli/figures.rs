@@ -2,83 +2,40 @@
 
 use std::path::{Path, PathBuf};
 
-use layerscope_report::Run;
-use layerscope_report::figure::{self, LIST, Settings, Skipped};
+use layerscope_report::figure::{Drawing, Skipped};
 
 use super::print;
-use crate::error::{Error, Result};
-use crate::mirror;
-use crate::plan::parse_frequency;
-use crate::settings::wrong;
+use crate::error::Result;
+use crate::pictures::{Look, figures};
+use crate::store::load::load;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// Folders of finished runs
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
-    /// The folder of the figures
+    /// Folder for the figures
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// MIN:MAX of n_t for the groups in regressions
+    /// Fit regressions to groups that occur between MIN and MAX times
     #[arg(long, value_name = "MIN:MAX")]
     frequency: Option<String>,
     #[command(flatten)]
     look: Look,
 }
 
-/// Which figures are drawn, and how.
-#[derive(clap::Args)]
-pub(super) struct Look {
-    /// Only these, such as fig2,fig5
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    only: Vec<String>,
-    /// Layers of figures of one or several layers, such as 0,6,12
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    layers: Vec<i64>,
-    /// Which of the kept tokens figures 1 and 8 show
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    tokens: Vec<String>,
-    /// light, dark or print
-    #[arg(long, value_name = "T", default_value = "light")]
-    theme: String,
-    /// Width in millimetres, or a name such as acl-column
-    #[arg(long, value_name = "W")]
-    width_mm: Option<String>,
-    /// A line over every figure
-    #[arg(long, value_name = "TEXT")]
-    title: Option<String>,
-}
-
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let folders = mirror::fetch_all(&arguments.folders)?;
-    let runs = folders.iter().map(|folder| Run::open(folder)).collect::<Result<Vec<_>, _>>()?;
-    print(&arguments.look.draw(&runs, arguments.frequency.as_deref(), &arguments.out)?)
+    let runs = load(&arguments.folders)?;
+    let drawing = figures(&runs, &arguments.look, arguments.frequency.as_deref(), &arguments.out)?;
+    print(&drawn(&drawing, &arguments.out, runs.len() > 1))
 }
 
-impl Look {
-    /// Draws the figures of some runs and says what was drawn.
-    pub fn draw(&self, runs: &[Run], frequency: Option<&str>, out: &Path) -> Result<String> {
-        if let Some(unknown) = self.only.iter().find(|name| !LIST.iter().any(|figure| figure.is_called(name))) {
-            let known: Vec<&str> = LIST.iter().map(|figure| figure.id).collect();
-            return Err(wrong("only", unknown, &format!("some of {}", known.join(", "))));
-        }
-        let frequency = frequency.map(parse_frequency).transpose()?;
-        let settings = Settings {
-            only: self.only.clone(),
-            layers: self.layers.clone(),
-            tokens: self.tokens.clone(),
-            frequency: frequency.map(|range| (*range.start() as i64, *range.end() as i64)),
-            theme: self.theme.parse()?,
-            width_mm: self.width_mm.as_deref().map(figure::width_mm).transpose()?,
-            title: self.title.clone(),
-        };
-        std::fs::create_dir_all(out).map_err(|source| Error::io(out, source))?;
-        let drawing = figure::draw(runs, &settings, out, &mut |_| {})?;
-        let files: usize = drawing.written.iter().map(|written| written.files.len()).sum();
-        let mut lines = vec![format!("{} figures in {files} files in {}", drawing.written.len(), out.display())];
-        lines.extend(not_drawn(&drawing.skipped, runs.len() > 1));
-        Ok(lines.join("\n"))
-    }
+/// What was drawn, and what was not.
+pub(super) fn drawn(drawing: &Drawing, out: &Path, several: bool) -> String {
+    let files: usize = drawing.written.iter().map(|written| written.files.len()).sum();
+    let mut lines = vec![format!("{} figures in {files} files in {}", drawing.written.len(), out.display())];
+    lines.extend(not_drawn(&drawing.skipped, several));
+    lines.join("\n")
 }
 
 /// What was not drawn and why, a line a reason: of one run among several it says of which.
@@ -98,8 +55,7 @@ mod tests {
 
     #[test]
     fn what_is_not_drawn_names_its_run_among_several() {
-        let skip =
-            |figure, model: Option<&str>, reason: &str| Skipped { figure, model: model.map(str::to_owned), reason: reason.to_owned() };
+        let skip = |figure, model: Option<&str>, reason: &str| Skipped { figure, model: model.map(str::to_owned), reason: reason.into() };
         let words = "grouped by token";
         let skipped = [
             skip("fig1", Some("b"), "no tokens"),

@@ -2,22 +2,25 @@
 
 use std::time::Duration;
 
-use super::{download, print, print_json, thread_count};
+use super::{print, print_json, thread_count};
+use crate::checkpoint::inspect;
 use crate::error::{Error, Result};
-use crate::inspect::Inspection;
+
+/// How long the speed is measured.
+const PROBE: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// A folder with config.json and weights, or a hub id such as org/name
-    #[arg(long, value_name = "M")]
+    /// Model folder (config.json, weights) or Hugging Face Hub id such as org/name
+    #[arg(long, value_name = "MODEL")]
     model: String,
-    /// Branch, tag or commit of a hub model
-    #[arg(long, value_name = "R")]
+    /// Branch, tag or commit of a Hub model
+    #[arg(long, value_name = "REV")]
     revision: Option<String>,
-    /// Worker threads; all processors by default
+    /// Number of worker threads [default: all processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Read headers only: no weights in memory, no speed
+    /// Read only file headers: load no weights and measure no speed
     #[arg(long)]
     no_probe: bool,
     /// Print JSON
@@ -26,11 +29,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let folder = download::locate(&arguments.model, arguments.revision.as_deref())?;
-    let inspection = match arguments.no_probe {
-        true => Inspection::of(&folder)?,
-        false => Inspection::with_probe(&folder, thread_count(arguments.threads), Duration::from_secs(1))?,
-    };
+    let probe = (!arguments.no_probe).then_some(PROBE);
+    let inspection = inspect(&arguments.model, arguments.revision.as_deref(), thread_count(arguments.threads), probe)?;
     if arguments.json {
         let json = serde_json::to_string_pretty(&inspection).map_err(|error| Error::io("standard output".as_ref(), error.into()))?;
         return print_json(&json);

@@ -1,39 +1,52 @@
 //! `layerscope measure`: a corpus through a model.
 
-use super::{download, print, print_json};
-use crate::cancel::CancelToken;
-use crate::cli::progress::Display;
-use crate::error::{Error, Result};
-use crate::mirror;
-use crate::plan::Plan;
-use crate::run::measure;
-use crate::settings::Options;
+use layerscope_report::Manifest;
+use serde_json::json;
+
+use super::progress::Display;
+use super::{print, print_json};
+use crate::error::Result;
+use crate::measure::event::Show;
+use crate::measure::measure;
+use crate::process::cancel::CancelToken;
+use crate::settings::Settings;
+use crate::store::mirror::Finished;
+use crate::tables::overview::overview;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    options: Options,
-    /// No progress, only the result
-    #[arg(long)]
+    settings: Settings,
+    #[command(flatten)]
+    told: Told,
+}
+
+/// How a long command tells of itself.
+#[derive(clap::Args)]
+pub(super) struct Told {
+    /// Hide progress and print only the result
+    #[arg(long, help_heading = "Output")]
     quiet: bool,
-    /// Progress and result as JSON lines
-    #[arg(long)]
+    /// Print progress and the result as JSON lines
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let plan = Plan::new(&arguments.options)?;
-    let out = plan.out.clone();
-    let folder = download::locate(&plan.model, plan.revision.as_deref())?;
-    let cancel = CancelToken::on_signals().map_err(|source| Error::io("signals".as_ref(), source))?;
-    let mut display = Display::new(arguments.quiet, arguments.json);
-    let finished = mirror::into(&out, &cancel, &mut |event| display.show(event), |here, show| {
-        measure(Plan { out: here.to_owned(), ..plan }, &folder, &cancel, show)
-    });
-    display.end();
-    let (manifest, here) = finished?;
-    match arguments.json {
-        true => print_json(&serde_json::json!({ "event": "result", "out": out, "manifest": manifest }).to_string()),
-        false => print(&super::show::overview(&here)?),
+    arguments.told.run(&arguments.settings, |cancel, show| measure(&arguments.settings, cancel, show))
+}
+
+impl Told {
+    /// Runs long work, shows its progress, and prints its result.
+    pub fn run(&self, settings: &Settings, work: impl FnOnce(&CancelToken, &mut Show<'_>) -> Result<Finished<Manifest>>) -> Result<()> {
+        let cancel = CancelToken::on_signals()?;
+        let mut display = Display::new(self.quiet, self.json);
+        let finished = work(&cancel, &mut |event| display.show(event));
+        display.end();
+        let Finished { result, folder } = finished?;
+        match self.json {
+            true => print_json(&json!({ "event": "result", "out": settings.value("out"), "manifest": result }).to_string()),
+            false => print(&overview(&folder)?),
+        }
     }
 }

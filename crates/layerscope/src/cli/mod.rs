@@ -1,21 +1,18 @@
 //! The command line: one file a command, each a few lines over the library.
 
-pub mod compare;
+mod compare;
 mod demo;
-pub mod download;
 mod figures;
 mod import;
 mod inspect;
 mod measure;
-pub mod measures;
 mod merge;
-pub mod models;
-pub mod progress;
+pub(crate) mod progress;
 mod report;
 mod serve;
-pub mod show;
+mod show;
 mod track;
-pub mod weights;
+mod weights;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -27,53 +24,67 @@ use layerscope_report::export::{self, Format};
 use layerscope_report::text::{visible, visible_json};
 
 use crate::error::{Error, Result};
-use crate::{command, panics};
+use crate::process::{command, panics, system};
+use crate::settings::reference;
+use crate::tables::lists;
 
-/// An instrument for looking inside Transformers.
+/// Measure the geometry of Transformer hidden states
 #[derive(Parser)]
 #[command(name = "layerscope", version, about, disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Show the chain behind an error
-    #[arg(short, long, global = true)]
+    /// Show the full chain of causes when an error occurs
+    #[arg(short, long, global = true, display_order = 1000)]
     verbose: bool,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure the embedded models and show what papers found in them; needs nothing else
+    /// Measure two built-in models and check known findings on them (no downloads)
     Demo(demo::Arguments),
-    /// Measure a corpus through a model: norm and variance of every token at every layer
+    /// Measure a corpus through a model, for every token at every layer
     Measure(Box<measure::Arguments>),
-    /// Measure a corpus through the checkpoints of a training, into one table over all steps
+    /// Measure a corpus through the checkpoints of a training run and collect one table over all steps
     Track(Box<track::Arguments>),
-    /// Join the shards of a measurement into one run
+    /// Merge the shards of a measurement into one run
     Merge(merge::Arguments),
-    /// States computed elsewhere (.npy, .npz, .safetensors, .parquet) as a run
+    /// Turn hidden states computed elsewhere (.npy, .npz, .safetensors, .parquet) into a run
     Import(Box<import::Arguments>),
-    /// Every figure of the papers that the runs can support, as SVG, PDF, PNG and CSV
+    /// Draw every figure that the runs support, as SVG, PDF, PNG and CSV
     Figures(figures::Arguments),
-    /// One self-contained page to explore runs with
+    /// Write a self-contained HTML page for exploring runs
     Report(report::Arguments),
-    /// The same page over runs on disk, on this machine only unless told otherwise
+    /// Serve the same page from runs on disk (this machine only by default)
     Serve(serve::Arguments),
-    /// Several runs side by side: differences with their standard errors, and figures of all of them
+    /// Compare runs: differences with standard errors, and joint figures
     Compare(Box<compare::Arguments>),
     /// Print the tables of a run
     Show(show::Arguments),
-    /// Architecture of a checkpoint, tensors read and ignored, memory needed and measured speed
+    /// Show a checkpoint's architecture, its used and unused tensors, memory needs and measured speed
     Inspect(inspect::Arguments),
-    /// Embedding matrices and norms of a checkpoint; needs no corpus
+    /// Analyze the embedding matrices and norms of a checkpoint (no corpus needed)
     Weights(weights::Arguments),
-    /// The table of measures: name, formula, variants, source
-    Measures {
-        /// md, csv, json, jsonl or latex
-        #[arg(long, value_name = "F", default_value = "md")]
-        format: String,
-    },
-    /// The table of supported families
+    /// List every measure with its formula, variants and source
+    Measures(Listing),
+    /// List every setting of measure and track, with defaults and what presets set
+    Settings(Listing),
+    /// List the supported model families
     Models,
+}
+
+/// A table that is printed.
+#[derive(clap::Args)]
+struct Listing {
+    /// Output format: md, csv, json, jsonl or latex
+    #[arg(long, value_name = "FORMAT", default_value = "md")]
+    format: String,
+}
+
+impl Listing {
+    fn print(&self, table: &Table) -> Result<()> {
+        write_table(table, self.format.parse()?)
+    }
 }
 
 /// Runs the program on the process's arguments.
@@ -106,8 +117,9 @@ pub fn run(words: Vec<OsString>) -> u8 {
         Command::Show(arguments) => show::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Weights(arguments) => weights::run(&arguments),
-        Command::Measures { format } => format.parse().map_err(Error::from).and_then(|format| write_table(&measures::table()?, format)),
-        Command::Models => print(&models::table()),
+        Command::Measures(listing) => listing.print(&lists::measures()?),
+        Command::Settings(listing) => listing.print(&reference::table()?),
+        Command::Models => print(&lists::models()),
     });
     match outcome {
         Ok(()) => 0,
@@ -115,17 +127,28 @@ pub fn run(words: Vec<OsString>) -> u8 {
             // Names of files, tensors and columns are somebody else's: a terminal must not obey them.
             eprintln!("layerscope: {}", visible(&error.to_string()));
             if verbose {
-                let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
-                causes.for_each(|cause| eprintln!("  because: {}", visible(&cause.to_string())));
+                causes(&error).iter().for_each(|cause| eprintln!("  because: {}", visible(cause)));
             }
             error.exit_status()
         }
     }
 }
 
+/// What is behind an error, as far as its line does not say it.
+fn causes(error: &Error) -> Vec<String> {
+    let mut said = error.to_string();
+    let chain = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    let news = chain.map(|cause| cause.to_string()).filter(|cause| {
+        let new = !said.contains(cause.as_str());
+        said.push_str(cause);
+        new
+    });
+    news.collect()
+}
+
 /// The number of workers asked for, or one per processor.
 fn thread_count(asked: Option<u16>) -> usize {
-    asked.map_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get()), usize::from)
+    asked.map_or_else(system::processors, usize::from)
 }
 
 /// Writes a table to standard output; a reader that went away is no error.
@@ -151,5 +174,31 @@ fn write_out(text: &str) -> Result<()> {
     match writeln!(std::io::stdout(), "{}", text.trim_end()) {
         Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output".as_ref(), source)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn help_has_headings_and_possible_values() {
+        let mut program = Arguments::command();
+        program.build();
+        let help = program.find_subcommand_mut("measure").expect("a command").render_help().to_string();
+        for heading in ["Input:", "Model:", "What is measured:", "Output:", "Resources:"] {
+            assert_eq!(help.matches(&format!("\n{heading}\n")).count(), 1, "{heading}\n{help}");
+        }
+        assert!(help.contains("[possible values: model, bos-eos, none] [default: model]"), "{help}");
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let source = || std::io::Error::from(std::io::ErrorKind::NotFound);
+        assert!(causes(&Error::io("here".as_ref(), source())).is_empty());
+        let hidden = std::io::Error::other("outer");
+        assert!(causes(&Error::io("here".as_ref(), hidden)).is_empty());
     }
 }

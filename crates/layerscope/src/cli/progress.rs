@@ -3,10 +3,11 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use layerscope_error::Line;
 use layerscope_report::text::{visible, visible_json};
 use serde_json::json;
 
-use crate::run::Event;
+use crate::measure::event::Event;
 use crate::text::{bytes, grouped};
 
 /// How often a bar moves.
@@ -34,6 +35,7 @@ pub struct Display {
     phase: Option<(&'static str, Instant)>,
     drawn: Option<Instant>,
     open_line: bool,
+    keywords: bool,
 }
 
 impl Display {
@@ -53,15 +55,15 @@ impl Display {
 
     /// Wherever the caller wants it; every text comes in one piece.
     pub fn to(out: Box<dyn Write + Send>, mode: Mode) -> Display {
-        Display { mode, out, phase: None, drawn: None, open_line: false }
+        Display { mode, out, phase: None, drawn: None, open_line: false, keywords: false }
     }
 
     /// Shows an event, if it is time.
     pub fn show(&mut self, event: Event<'_>) {
         match event {
-            Event::Note(text) | Event::Estimate(text) => self.say("note", &text),
-            Event::Warning(text) => self.say("warning", &text),
-            Event::Stopping => self.say("note", "stopping: finishing the batches under way and saving; once more to stop at once"),
+            Event::Note(line) | Event::Estimate(line) => self.say("note", &self.written(&line)),
+            Event::Warning(line) => self.say("warning", &self.written(&line)),
+            Event::Stopping => self.say("note", "stopping: finishing the current batches and saving; press Ctrl-C again to stop at once"),
             Event::Saved => {}
             Event::Finished(_) => self.end(),
             Event::Tables { done, of } => self.step("computing tables", Some(done as f64 / of as f64), |_| {
@@ -92,6 +94,16 @@ impl Display {
                 });
             }
         }
+    }
+
+    /// A line in the words of whoever reads it.
+    fn written(&self, line: &Line) -> String {
+        if self.keywords { line.keywords() } else { line.flags() }
+    }
+
+    /// Names settings as Python does.
+    pub fn with_keywords(self) -> Display {
+        Display { keywords: true, ..self }
     }
 
     /// Ends the line of a bar.

@@ -2,46 +2,40 @@
 
 use std::path::PathBuf;
 
-use layerscope_report::page::Settings;
-
 use super::print;
-use crate::cancel::CancelToken;
-use crate::error::{Error, Result};
-use crate::plan::parse_frequency;
-use crate::serve::Server;
+use crate::error::Result;
+use crate::pictures::page_settings;
+use crate::process::cancel::CancelToken;
+use crate::serve::server::Server;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// Folders of finished runs
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
-    /// The port; 0 for any free one
-    #[arg(long, value_name = "P", default_value_t = 8765)]
+    /// Port to listen on; 0 picks a free one
+    #[arg(long, value_name = "PORT", default_value_t = 8765)]
     port: u16,
-    /// The address to listen on; others than this machine's own let everybody in who can reach it
-    #[arg(long, value_name = "H", default_value = "127.0.0.1")]
+    /// Address to listen on; anyone who can reach an address other than the default can read the runs
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     host: String,
-    /// MIN:MAX of n_t that regressions start with
+    /// Start with regressions over groups that occur between MIN and MAX times
     #[arg(long, value_name = "MIN:MAX")]
     frequency: Option<String>,
-    /// The page's title
+    /// Title of the page
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let frequency = arguments.frequency.as_deref().map(parse_frequency).transpose()?;
-    let settings = Settings { frequency, title: arguments.title.clone() };
-    let cancel = CancelToken::on_signals().map_err(|source| Error::io("signals".as_ref(), source))?;
+    let settings = page_settings(arguments.frequency.as_deref(), arguments.title.clone())?;
+    let cancel = CancelToken::on_signals()?;
     let server = Server::bind(&arguments.host, arguments.port, arguments.folders.clone(), settings)?;
     let address = server.address()?;
     if !address.ip().is_loopback() {
-        eprintln!("layerscope: warning: everybody who can reach {address} can see these runs");
+        eprintln!("layerscope: warning: everyone who can reach {address} can see these runs");
     }
-    print(&format!("http://{address}/ shows {} until Ctrl-C", runs(arguments.folders.len())))?;
+    let runs = if arguments.folders.len() == 1 { "1 run".to_owned() } else { format!("{} runs", arguments.folders.len()) };
+    print(&format!("http://{address}/ shows {runs} until Ctrl-C"))?;
     server.run(&cancel)
-}
-
-fn runs(count: usize) -> String {
-    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
 }

@@ -98,7 +98,7 @@ fn every_name_is_a_measure_that_is_printed() {
     for (row, measure) in printed.iter().zip(MEASURES) {
         let said = |column: &str| row[column].as_str().unwrap_or_else(|| panic!("{} has no {column}", measure.name));
         assert_eq!((said("measure"), said("family"), said("formula")), (measure.name, measure.family.name(), measure.formula));
-        assert_eq!((said("n counts"), said("source"), said("needs")), (measure.counts, measure.source, measure.needs.name()));
+        assert_eq!((said("n counts"), said("source"), said("needs")), (measure.counts, measure.source, measure.needs_in_words().as_str()));
         assert_eq!(said("variants"), measure.variants.join(", "));
         for text in [said("formula"), said("n counts"), said("source"), said("needs")] {
             assert!(!text.is_empty(), "{}", measure.name);

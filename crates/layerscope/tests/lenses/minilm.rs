@@ -6,12 +6,12 @@ use std::sync::Mutex;
 
 use layerscope_stats::sketch::DocumentBlocks;
 
-use crate::naive::{self, Spectrum};
-use crate::naive_sample as sampled;
-use crate::states::{Corpus, KEPT_PER_TOKEN, Kept, minilm, sentences};
+use super::naive::{self, Spectrum};
+use super::naive_sample as sampled;
+use super::states::{Corpus, KEPT_PER_TOKEN, Kept, minilm, sentences};
+use super::symmetric::dot;
+use super::table::{Name, Row, integer, layers, parquet, real, scale, text};
 use crate::support::{empty_folder, layerscope};
-use crate::symmetric::dot;
-use crate::table::{Name, Row, integer, layers, parquet, real, scale, text};
 
 const CLUSTERS: [usize; 2] = [5, 20];
 

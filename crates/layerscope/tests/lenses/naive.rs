@@ -1,6 +1,6 @@
 //! The measures by their definitions: all states in memory, f64, plain loops.
 
-use crate::symmetric::{dot, eigenvalues, eigenvectors};
+use super::symmetric::{dot, eigenvalues, eigenvectors};
 
 pub type States<'a> = [&'a [f64]];
 
@@ -193,7 +193,7 @@ pub fn matrix_entropy(sequence: &States) -> Option<f64> {
     let n = centred.len();
     let cosine = |a: &[f64], b: &[f64]| dot(a, b) / (dot(a, a) * dot(b, b)).sqrt();
     let gram: Vec<f64> = (0..n * n).map(|at| cosine(&centred[at / n], &centred[at % n]) / n as f64).collect();
-    let values = significant(crate::jacobi::jacobi(&gram, n), n);
+    let values = significant(layerscope_testing::eigen::jacobi(&gram, n), n);
     let entropy: f64 = values.iter().filter(|x| **x > 0.0).map(|x| -x * x.ln()).sum();
     Some(entropy / (sequence.len().min(sequence[0].len()) as f64).ln())
 }

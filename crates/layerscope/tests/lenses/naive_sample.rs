@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::naive::{States, mean};
+use super::naive::{States, mean};
 
 /// All distances, row by row.
 pub fn distances(points: &States) -> Vec<Vec<f64>> {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::fixture;
-use crate::states::{minilm, sentences};
+use super::fixture;
+use super::states::{minilm, sentences};
+use super::table::{Name, Row, layers, scale};
 use crate::support::{empty_folder, layerscope, root};
-use crate::table::{Name, Row, layers, scale};
 
 const LENSES: &str = "--quiet --measures all --confidence --group cluster:3,8 --token-states 40";
 

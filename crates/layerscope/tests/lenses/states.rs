@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Mutex;
 
-use layerscope::items::document_number;
+use layerscope::internals::document_number;
 use layerscope_compute::{Cpu, States};
 use layerscope_corpus::{Spool, UNCOUNTED};
 use layerscope_model::{Batch, Model, Observer, Point};
 
-use crate::naive;
-use crate::naive_sample::documented_hash;
-use crate::symmetric::dot;
-use crate::table::Tensors;
+use super::naive;
+use super::naive_sample::documented_hash;
+use super::symmetric::dot;
+use super::table::Tensors;
 
 /// States that a run keeps of each chosen token.
 pub const KEPT_PER_TOKEN: usize = 50;
@@ -50,13 +49,13 @@ pub struct Corpus {
 }
 
 /// Notes all states of one batch.
-struct Notes(Mutex<Vec<Vec<f32>>>);
+struct Notes(Vec<Vec<f32>>);
 
 impl Observer<Cpu> for Notes {
     type Error = layerscope_model::Error;
 
-    fn observe(&self, _: &Batch, _: Point, states: &States<Cpu>) -> Result<(), Self::Error> {
-        self.0.lock().expect("no panic").push(states.as_slice().to_vec());
+    fn observe(&mut self, _: &Batch, _: Point, states: &mut States<Cpu>) -> Result<(), Self::Error> {
+        self.0.push(states.as_slice().to_vec());
         Ok(())
     }
 }
@@ -70,14 +69,15 @@ impl Corpus {
         let mut corpus = Corpus { ids: Vec::new(), lengths: Vec::new(), points: vec![Vec::new(); transformer.points().len()] };
         for sequence in spool.batches(1).expect("sequences") {
             let sequence = sequence.expect("a sequence");
-            let notes = Notes(Mutex::default());
-            transformer.forward(&Batch::pack(sequence.sequence_ids()), &mut transformer.workspace(0), &notes).expect("states");
+            let mut notes = Notes(Vec::new());
+            let mut space = transformer.workspace(0).expect("memory");
+            transformer.forward(&Batch::pack(sequence.sequence_ids()), &mut space, &mut notes).expect("states");
             let counted: Vec<usize> = (0..sequence.tokens()).filter(|&row| sequence.groups[row] != UNCOUNTED).collect();
             let document = document_number(sequence.sequences[0].document);
             let places: Vec<u32> = sequence.places().collect();
             corpus.ids.extend(counted.iter().map(|&row| (document, places[row], u64::from(sequence.ids[row]))));
             corpus.lengths.push(counted.len());
-            for (point, states) in corpus.points.iter_mut().zip(notes.0.into_inner().expect("no panic")) {
+            for (point, states) in corpus.points.iter_mut().zip(notes.0) {
                 point.extend(counted.iter().map(|&row| states[row * dim..][..dim].iter().map(|&x| f64::from(x)).collect::<Vec<f64>>()));
             }
         }

@@ -112,7 +112,7 @@ fn householder_and_jacobi_agree() {
     let dim = 23;
     let entry = |i: usize, j: usize| ((i.min(j) * 31 + i.max(j) * 17) as f64).sin() / (1.0 + (i as f64 - j as f64).abs());
     let matrix: Vec<f64> = (0..dim * dim).map(|at| entry(at / dim, at % dim)).collect();
-    let expected = crate::jacobi::jacobi(&matrix, dim);
+    let expected = layerscope_testing::eigen::jacobi(&matrix, dim);
     let (values, vectors) = eigenvectors(&matrix, dim);
     for ((value, expected), alone) in values.iter().zip(&expected).zip(eigenvalues(&matrix, dim)) {
         assert!((value - expected).abs() < 1e-13 && (alone - expected).abs() < 1e-13, "{value} {alone} {expected}");

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::naive::{self, Spectrum};
-use crate::states::minilm;
+use super::naive::{self, Spectrum};
+use super::states::minilm;
+use super::table::{Tensors, integer, layers, parquet, real, scale, text};
 use crate::support::{empty_folder, layerscope, root};
-use crate::table::{Tensors, integer, layers, parquet, real, scale, text};
 
 /// Runs the program into an empty folder.
 fn weights(model: &Path, name: &str) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use layerscope_report::Run;
 
-use crate::page::{At, FINAL_NORM, Page, layer, shown, value};
+use super::page::{At, FINAL_NORM, Page, layer, shown, value};
 
 const NUMBERS: [&str; 3] = ["k=10", "k=100", "k=1000"];
 

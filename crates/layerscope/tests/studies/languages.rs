@@ -1,6 +1,6 @@
 //! `languages.md`.
 
-use crate::page::{FINAL_NORM, Page, layer, shown, value};
+use super::page::{FINAL_NORM, Page, layer, shown, value};
 
 const LANGUAGES: [&str; 10] = ["english", "german", "french", "italian", "finnish", "turkish", "russian", "arabic", "hindi", "chinese"];
 const MODELS: [&str; 2] = ["pocket-gpt", "pocket-char"];
@@ -12,11 +12,11 @@ fn languages() {
         let rows = LANGUAGES.map(|language| {
             let run = page.open(&format!("{model}/{language}"));
             let of = |at, selection, measure| value(&run.layers, at, selection, measure, None);
-            let states = run.manifest["corpus"]["states"].as_f64();
+            let states = run.manifest.corpus.states.map(|states| states as f64);
             vec![
                 language.to_owned(),
                 shown(states.map(|states| states / 200.0), 1),
-                run.manifest["corpus"]["groups"].to_string(),
+                run.manifest.corpus.groups.unwrap_or(0).to_string(),
                 shown(of(layer(3), "all", "mean_cosine"), 3),
                 shown(of(FINAL_NORM, "all", "mean_cosine"), 3),
                 shown(of(layer(3), "all", "v_within_over_v"), 3),

@@ -2,7 +2,7 @@
 
 use layerscope_report::Table;
 
-use crate::page::{At, FINAL_NORM, Page, layer, shown, value};
+use super::page::{At, FINAL_NORM, Page, layer, shown, value};
 
 const HEADINGS: [&str; 5] = ["Q", "predicted", "C.V. of Q", "slope of V on M", "R^2"];
 
@@ -46,9 +46,9 @@ fn layer_norm() {
     ];
     let rows = cases.map(|(folder, altered)| {
         let run = page.open(folder);
-        let said = run.manifest["model"]["altered"].as_str().unwrap_or_default();
+        let said = run.manifest.model.altered.as_deref().unwrap_or_default();
         assert_eq!(said, altered, "{folder}");
-        let model = run.manifest["model"]["name"].as_str().expect("a name");
+        let model = run.manifest.model.name.as_deref().expect("a name");
         let name = if altered.is_empty() { model.to_owned() } else { format!("{model}, `{altered}`") };
         trade_off(name, &run.layers, layer(3))
     });

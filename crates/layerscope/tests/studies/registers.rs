@@ -2,14 +2,14 @@
 
 use layerscope_report::Run;
 
-use crate::page::{At, FINAL_NORM, Page, layer, shown, value};
+use super::page::{At, FINAL_NORM, Page, layer, shown, value};
 
 const MODELS: [&str; 2] = ["pocket-bert", "pocket-gpt"];
 const REGISTERS: [&str; 4] = ["speech", "narration", "news", "wikipedia"];
 
 /// Mean length of the sentences.
 fn words(run: &Run) -> Option<f64> {
-    let lengths: Vec<(f64, f64)> = serde_json::from_value(run.manifest["sentence_words"].clone()).expect("a histogram");
+    let lengths: Vec<(f64, f64)> = run.manifest.sentence_words().iter().map(|&(words, count)| (words as f64, count as f64)).collect();
     let sentences: f64 = lengths.iter().map(|(_, count)| count).sum();
     Some(lengths.iter().map(|(words, count)| words * count).sum::<f64>() / sentences)
 }
@@ -31,8 +31,8 @@ fn registers() {
                 model.to_owned(),
                 register.to_owned(),
                 shown(words(&run), 1),
-                run.manifest["corpus"]["states"].to_string(),
-                run.manifest["corpus"]["groups"].to_string(),
+                run.manifest.corpus.states.unwrap_or(0).to_string(),
+                run.manifest.corpus.groups.unwrap_or(0).to_string(),
                 shown(of(layer(3), "all", "mean_cosine"), 3),
                 shown(of(last(model), "all", "mean_cosine"), 3),
                 shown(of(layer(3), "all", "v_within_over_v"), 3),
@@ -62,7 +62,7 @@ fn registers() {
         let of = |at, measure| value(&run.layers, at, "all", measure, None);
         vec![
             register.to_owned(),
-            run.manifest["corpus"]["documents"].to_string(),
+            run.manifest.corpus.documents.unwrap_or(0).to_string(),
             shown(words(&run), 1),
             shown(of(layer(3), "mean_cosine"), 3),
             shown(of(layer(6), "mean_cosine"), 3),

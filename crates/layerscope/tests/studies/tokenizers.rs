@@ -1,6 +1,6 @@
 //! `tokenizers.md`.
 
-use crate::page::{At, FINAL_NORM, Page, layer, shown, value};
+use super::page::{At, FINAL_NORM, Page, layer, shown, value};
 
 #[test]
 fn tokenizers() {
@@ -18,9 +18,9 @@ fn tokenizers() {
         .iter()
         .zip(&runs)
         .map(|((_, unit), run)| {
-            let count = |key: &str| run.manifest["corpus"][key].to_string();
+            let (states, groups) = (run.manifest.corpus.states.unwrap_or(0), run.manifest.corpus.groups.unwrap_or(0));
             let selected = value(&run.layers, layer(3), "selected", "groups", None);
-            vec![run.model().to_owned(), (*unit).to_owned(), count("states"), count("groups"), shown(selected, 0)]
+            vec![run.model().to_owned(), (*unit).to_owned(), states.to_string(), groups.to_string(), shown(selected, 0)]
         })
         .collect();
     page.check("counted", &["model", "groups are", "states", "groups", "selected"], &counted);

@@ -2,7 +2,7 @@
 
 use layerscope_report::Table;
 
-use crate::page::{At, FINAL_NORM, Page, layer, shown, value};
+use super::page::{At, FINAL_NORM, Page, layer, shown, value};
 
 /// The input embedding matrix.
 const MATRIX: At = At { step: None, layer: None, point: "input_embedding" };
@@ -20,8 +20,8 @@ fn training() {
     for model in ["pocket-pythia", "pocket-gpt", "pocket-bert"] {
         let run = page.open(model);
         let layers = &run.layers;
-        let steps = run.manifest["trajectory"].as_array().expect("steps").iter().map(|entry| entry["step"].as_i64().expect("a step"));
-        let has_final = run.manifest["model"]["final_norm"] == true;
+        let steps = run.manifest.checkpoints().iter().map(|checkpoint| checkpoint.step.expect("a step"));
+        let has_final = run.manifest.model.final_norm == Some(true);
         let (mut cosines, mut others) = (Vec::new(), Vec::new());
         for step in steps {
             let of = |at: At, selection, measure, variant| value(layers, At { step: Some(step), ..at }, selection, measure, variant);

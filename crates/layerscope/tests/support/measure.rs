@@ -158,6 +158,16 @@ pub fn run(words: &[String]) -> Outcome {
     layerscope(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// The same with a text on standard input.
+pub fn run_with_input(words: &[String], input: &str) -> Outcome {
+    use std::io::Write;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_layerscope"));
+    command.args(words).current_dir(root()).env("HF_HUB_OFFLINE", "1").stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    child.stdin.take().expect("standard input").write_all(input.as_bytes()).expect("written");
+    end(child)
+}
+
 /// Measures, which must succeed.
 #[track_caller]
 pub fn measured(model: &Path, corpus: &Path, out: &Path, flags: &str) -> Outcome {

@@ -1,0 +1,102 @@
+//! What measures are computed from, and what several of them share.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::ops::RangeInclusive;
+
+use super::dimension::NEIGHBOURS;
+use super::family::Family;
+use super::selection::Summary;
+use super::spectrum::Spectrum;
+use super::tokens::{TokenRow, token_rows};
+use crate::error::Result;
+use crate::sketch::{Covariance, HashSample, PointMoments, Scatter, Sketches, TokenSamples};
+
+/// What was accumulated at a point.
+#[derive(Clone, Copy)]
+pub struct PointInputs<'a> {
+    /// Moments of groups and corpus.
+    pub moments: &'a PointMoments,
+    /// The other sketches.
+    pub sketches: &'a Sketches,
+    /// The other sketches of the next measured point, if there is one.
+    pub next: Option<&'a Sketches>,
+    /// The kept sample of states, if one is kept.
+    pub sample: Option<&'a HashSample>,
+    /// The kept states of chosen tokens, if there are any.
+    pub tokens: Option<&'a TokenSamples>,
+}
+
+/// What the tables of a point depend on beside what was accumulated there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// MIN..=MAX of n_t for the selection `selected`; None for groupings that have no frequencies.
+    pub frequency: Option<RangeInclusive<u64>>,
+    /// [`predicted_q`](super::predicted_q) where the point is the direct output of a norm.
+    pub predicted_q: Option<f64>,
+    /// The families of measures; what moments alone can tell comes with every run.
+    pub families: Vec<Family>,
+    /// Numbers of clusters.
+    pub clusters: Vec<usize>,
+    /// Neighbours of the dimension's variant `mle`.
+    pub neighbours: usize,
+    /// Threads for the search of neighbours and for silhouettes; results do not depend on it.
+    pub threads: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let families = Family::DEFAULT.to_vec();
+        Settings { frequency: None, predicted_q: None, families, clusters: Vec::new(), neighbours: NEIGHBOURS, threads: 1 }
+    }
+}
+
+impl Settings {
+    /// Whether measures of a family are wanted; those of clusters are chosen by their numbers.
+    pub(super) fn wants(&self, family: Family) -> bool {
+        family == Family::Cluster || self.families.contains(&family)
+    }
+}
+
+/// The moments of one selection.
+pub(super) struct MomentInputs<'a> {
+    pub summary: &'a Summary,
+    pub moments: &'a PointMoments,
+    pub settings: &'a Settings,
+}
+
+/// The sketches of a point, with what several measures share computed once.
+pub(super) struct Evaluation<'a> {
+    pub inputs: PointInputs<'a>,
+    pub settings: &'a Settings,
+    /// The scatter of all states, massive ones included.
+    all: Option<Cow<'a, Scatter>>,
+    spectrum: OnceCell<Option<Spectrum>>,
+    second_moment: OnceCell<Option<Spectrum>>,
+    /// The table of tokens.
+    pub tokens: Vec<TokenRow>,
+}
+
+impl<'a> Evaluation<'a> {
+    pub fn new(inputs: PointInputs<'a>, settings: &'a Settings) -> Result<Evaluation<'a>> {
+        let all = inputs.sketches.get::<Covariance>().map(Covariance::all).transpose()?;
+        let tokens = inputs.tokens.filter(|_| settings.wants(Family::Cosine)).map(|tokens| token_rows(inputs.moments, tokens));
+        let (spectrum, second_moment) = (OnceCell::new(), OnceCell::new());
+        Ok(Evaluation { inputs, settings, all, spectrum, second_moment, tokens: tokens.transpose()?.unwrap_or_default() })
+    }
+
+    /// The scatter of all states, if a covariance is kept.
+    pub fn all(&self) -> Option<&Scatter> {
+        self.all.as_deref()
+    }
+
+    /// The spectrum of their covariance.
+    pub fn spectrum(&self) -> Option<&Spectrum> {
+        self.spectrum.get_or_init(|| self.all().and_then(Spectrum::of_covariance)).as_ref()
+    }
+
+    /// The spectrum of their uncentred second moment.
+    pub fn second_moment(&self) -> Option<&Spectrum> {
+        self.second_moment.get_or_init(|| self.all().and_then(Spectrum::of_second_moment)).as_ref()
+    }
+}

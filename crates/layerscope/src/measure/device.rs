@@ -1,0 +1,50 @@
+//! Where a model runs. The one place that knows which devices there are.
+
+use layerscope_compute::{Cpu, Reference};
+use layerscope_stats::Accumulate;
+
+use crate::error::Result;
+use crate::settings::wrong;
+
+/// A device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// This machine's processors.
+    Cpu,
+    /// Every operation by its definition: slow, and what tests compare other devices with.
+    Reference,
+}
+
+/// Work that any device can do.
+pub trait OnDevice {
+    /// What comes of it.
+    type Output;
+
+    /// Does it there.
+    fn run<D: Accumulate>(self, device: D) -> Self::Output;
+}
+
+impl Device {
+    /// The best device of this machine.
+    pub fn best() -> Device {
+        Device::Cpu
+    }
+
+    /// The device that a user names.
+    pub fn named(name: &str) -> Result<Device> {
+        match name {
+            "auto" => Ok(Device::best()),
+            "cpu" => Ok(Device::Cpu),
+            "reference" => Ok(Device::Reference),
+            _ => Err(wrong("device", name)),
+        }
+    }
+
+    /// Does work on this device.
+    pub fn run<W: OnDevice>(self, work: W) -> W::Output {
+        match self {
+            Device::Cpu => work.run(Cpu::new()),
+            Device::Reference => work.run(Reference),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! A measurement that can be carried out: settings, validated once. What needs the model is a [`BoundPlan`].
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use layerscope_corpus::{Context, Filters, Grouping, OnError, Shard, Specials, Wrap};
+use layerscope_error::{line, setting};
+use layerscope_model::spec::ModelSpec;
+use layerscope_model::{Ablation, Model, Point};
+use layerscope_stats::measure::{Family, needs};
+use layerscope_stats::sketch::{SketchKind, SketchSet};
+
+use super::device::Device;
+use crate::checkpoint::fingerprint::{model_fingerprint, tokenizer_fingerprint};
+use crate::error::{Error, Result};
+use crate::settings::{Choices, Settings, parse, wrong, wrong_because};
+use crate::store::state::Fingerprint;
+
+/// Documents of the whole corpus from which every shard takes the massive threshold.
+const PILOT_DOCUMENTS: u64 = 256;
+/// The window of models that have no maximum.
+const OPEN_WINDOW: usize = 2048;
+
+/// Which tokens' states are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenChoice {
+    /// Appendix A's choice among the selected groups.
+    Auto,
+    /// These, by their names.
+    List(Vec<String>),
+    /// None.
+    None,
+}
+
+/// A measurement that can be carried out.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Who chose what.
+    pub choices: Choices,
+    /// The model as the user named it.
+    pub model: String,
+    /// Its revision.
+    pub revision: Option<String>,
+    /// The folder of the run.
+    pub out: PathBuf,
+    /// What to read.
+    pub text: TextPlan,
+    /// Layers to measure; None for all.
+    pub layers: Option<Vec<usize>>,
+    /// n_t of the selected groups; None for groupings without frequencies.
+    pub frequency: Option<RangeInclusive<u64>>,
+    /// Whose states are kept.
+    pub tokens: TokenChoice,
+    /// How many of each.
+    pub token_states: usize,
+    /// Size of the hash sample.
+    pub sample_states: usize,
+    /// Measures.
+    pub families: Vec<Family>,
+    /// Numbers of clusters of the sample.
+    pub clusters: Vec<usize>,
+    /// Sketches that these need.
+    pub sketches: SketchSet,
+    /// Multiple of the median norm.
+    pub massive: f64,
+    /// How the model's norms are altered.
+    pub ablations: Vec<Ablation>,
+    /// Where the model runs.
+    pub device: Device,
+    /// Rows of a batch.
+    pub batch_tokens: usize,
+    /// Workers.
+    pub threads: usize,
+    /// Limit of memory in bytes.
+    pub max_memory: Option<u64>,
+    /// Time between checkpoints.
+    pub checkpoint: Duration,
+    /// Continue a run that must be there.
+    pub resume: bool,
+    /// Start again.
+    pub overwrite: bool,
+    /// Keep what is only needed to resume.
+    pub keep_work: bool,
+}
+
+/// What to read and how to cut it, as far as that does not depend on the model.
+#[derive(Clone, Debug)]
+pub struct TextPlan {
+    /// Files, patterns, addresses, or `-`.
+    pub inputs: Vec<String>,
+    /// The column of the text.
+    pub column: Option<String>,
+    /// What to do with bad records and states.
+    pub on_error: OnError,
+    /// What is kept.
+    pub filters: Filters,
+    /// Which part of it is ours.
+    pub shard: Shard,
+    /// What makes a group.
+    pub grouping: Grouping,
+    /// Whether special tokens count.
+    pub specials: Specials,
+    /// What stands around each text.
+    pub wrap: Wrap,
+    /// Tokens of a window; None for the model's maximum.
+    pub window: Option<usize>,
+    /// Tokens from one window to the next.
+    pub stride: Option<usize>,
+}
+
+impl Plan {
+    /// Checks what was asked for.
+    pub fn new(settings: &Settings) -> Result<Plan> {
+        let choices = settings.choose()?;
+        choices.word("dtype", [()])?;
+        let (grouping, clusters) = parse::group(choices.text("group").unwrap_or_default())?;
+        let families = parse::families(choices.text("measures").unwrap_or_default().split(','))?;
+        let mut sketches = needs(&families);
+        sketches.set(SketchKind::Sample, sketches.contains(SketchKind::Sample) || !clusters.is_empty());
+        sketches.set(SketchKind::Blocks, choices.truth("confidence")?);
+        let has_frequency = matches!(grouping, Grouping::Token | Grouping::Surface | Grouping::Word);
+        let frequency = parse::frequency(choices.text("frequency").unwrap_or_default())?;
+        let threads: Option<usize> = choices.parsed("threads")?;
+        let seconds = choices.required("checkpoint-seconds")?;
+        settings.needed("corpus")?;
+        let plan = Plan {
+            model: settings.needed("model")?.to_owned(),
+            revision: settings.value("revision").map(str::to_owned),
+            out: settings.needed("out")?.into(),
+            text: TextPlan::new(settings, &choices, grouping)?,
+            layers: parse::layers(choices.text("layers").unwrap_or_default())?,
+            frequency: has_frequency.then_some(frequency),
+            tokens: match choices.text("tokens").unwrap_or_default() {
+                "auto" if has_frequency => TokenChoice::Auto,
+                "auto" | "none" => TokenChoice::None,
+                list => TokenChoice::List(list.split(',').map(str::to_owned).collect()),
+            },
+            token_states: choices.required("token-states")?,
+            sample_states: if sketches.contains(SketchKind::Sample) { choices.required("sample-states")? } else { 0 },
+            families,
+            clusters,
+            sketches,
+            massive: choices.required("massive")?,
+            ablations: parse::ablations(choices.text("ablate"))?,
+            device: Device::named(choices.text("device").unwrap_or_default())?,
+            batch_tokens: choices.required("batch-tokens")?,
+            threads: threads.unwrap_or_else(crate::process::system::processors),
+            max_memory: choices.text("max-memory").map(parse::bytes).transpose()?,
+            checkpoint: Duration::try_from_secs_f64(seconds).map_err(|_| wrong("checkpoint-seconds", &seconds.to_string()))?,
+            resume: settings.is_on("resume"),
+            overwrite: settings.is_on("overwrite"),
+            keep_work: settings.is_on("keep-work"),
+            choices,
+        };
+        plan.check()
+    }
+
+    fn check(self) -> Result<Plan> {
+        let refuse = |name: &'static str, what: &str| Err(wrong_because(name, self.choices.text(name).unwrap_or_default(), what));
+        if self.massive.is_nan() || self.massive <= 1.0 {
+            return refuse("massive", "a multiple above 1");
+        }
+        if self.threads == 0 {
+            return refuse("threads", "at least 1");
+        }
+        if self.batch_tokens == 0 {
+            return refuse("batch-tokens", "at least 1");
+        }
+        Ok(self)
+    }
+
+    /// Alters the model as asked for.
+    pub fn alter(&self, model: &mut Model) -> Result<()> {
+        model.ablate(&self.ablations).map_err(|problem| Error::usage(line![setting("ablate"), format!(" {problem}")]))
+    }
+
+    /// The corpus as a model reads it.
+    pub fn corpus(&self, spec: &ModelSpec) -> Result<layerscope_corpus::Settings> {
+        let count_whole = self.tokens != TokenChoice::None;
+        Ok(layerscope_corpus::Settings { threads: self.threads, count_whole, ..self.text.bind(spec)? })
+    }
+
+    /// What must be equal in all shards and for every continuation, as far as it does not depend on the model and its tokenizer.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.choices.numbers()
+    }
+}
+
+impl TextPlan {
+    fn new(settings: &Settings, choices: &Choices, grouping: Grouping) -> Result<TextPlan> {
+        let clean = |text: &str| text.parse().map_err(|_| wrong("clean", text));
+        Ok(TextPlan {
+            inputs: settings.values("corpus").to_vec(),
+            column: choices.text("text-column").map(str::to_owned),
+            on_error: choices.word("on-error", [OnError::Fail, OnError::Skip])?,
+            filters: Filters {
+                sample: choices.required("sample")?,
+                seed: choices.required("seed")?,
+                clean: choices.text("clean").map(clean).transpose()?,
+                chunk_chars: choices.parsed("chunk-chars")?,
+                max_words: choices.parsed("max-words")?,
+                lowercase: choices.truth("lowercase")?,
+                dedup: choices.truth("dedup")?,
+                limit: choices.parsed("limit")?,
+            },
+            shard: parse::shard(choices.text("shard"), &|name| std::env::var(name).ok())?,
+            grouping,
+            specials: choices.word("specials", [Specials::Exclude, Specials::Include])?,
+            wrap: choices.word("wrap", [Wrap::Model, Wrap::BosEos, Wrap::None])?,
+            window: choices.parsed("window")?,
+            stride: choices.parsed("stride")?,
+        })
+    }
+
+    /// How a model reads it: how long a window may be, and on which side there is context.
+    fn bind(&self, spec: &ModelSpec) -> Result<layerscope_corpus::Settings> {
+        let limit = spec.max_positions;
+        let window = self.window.or(limit).unwrap_or(OPEN_WINDOW);
+        if let Some(limit) = limit.filter(|limit| window > *limit) {
+            return Err(Error::usage(line![setting("window").to(window), format!(" exceeds the {limit} positions of the model")]));
+        }
+        Ok(layerscope_corpus::Settings {
+            text_column: self.column.clone(),
+            on_error: self.on_error,
+            filters: self.filters.clone(),
+            shard: self.shard,
+            grouping: self.grouping.clone(),
+            specials: self.specials,
+            stride: self.stride,
+            context: if spec.blocks[0].attention.causal { Context::Left } else { Context::Both },
+            vocabulary: Some(spec.vocabulary),
+            pilot: PILOT_DOCUMENTS,
+            ..layerscope_corpus::Settings::new(self.inputs.iter().cloned(), window)
+        })
+    }
+}
+
+/// Text that the checkpoints of one training share.
+#[derive(Clone, Debug)]
+pub struct SharedText {
+    /// The spool.
+    pub spool: PathBuf,
+    /// The folder of the tokenizer; None: every checkpoint has its own.
+    pub tokenizer: Option<PathBuf>,
+}
+
+/// A plan and the model it is for: everything is known that the text and the model decide.
+#[derive(Debug)]
+pub struct BoundPlan {
+    /// The plan.
+    pub plan: Plan,
+    /// The model, altered as asked for; its weights are on disk.
+    pub model: Model,
+    /// The points to measure, in the model's order.
+    pub points: Vec<Point>,
+    /// What to read and how to cut it.
+    pub corpus: layerscope_corpus::Settings,
+    /// Text that several runs share; None: this run reads its own.
+    pub shared: Option<SharedText>,
+    /// SHA-256 of configuration and weights.
+    pub model_hash: String,
+    /// SHA-256 of the tokenizer's files.
+    pub tokenizer_hash: String,
+}
+
+impl BoundPlan {
+    /// Opens the model in a folder and fits the plan to it.
+    pub fn new(plan: Plan, folder: &Path, shared: Option<SharedText>) -> Result<BoundPlan> {
+        let mut model = Model::open(folder)?;
+        plan.alter(&mut model)?;
+        let corpus = plan.corpus(&model.spec)?;
+        let tokenizer_hash = tokenizer_fingerprint(folder)?;
+        let points = points(&plan, &model)?;
+        Ok(BoundPlan { points, corpus, model_hash: model_fingerprint(&model)?, tokenizer_hash, plan, model, shared })
+    }
+
+    /// The folder of the tokenizer: the model's own, unless several models share one.
+    pub fn tokenizer_folder(&self) -> &Path {
+        self.shared.as_ref().and_then(|shared| shared.tokenizer.as_deref()).unwrap_or(&self.model.folder)
+    }
+
+    /// What must be equal in all shards and for every continuation, the text excepted.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let mut fingerprint = self.plan.fingerprint();
+        fingerprint.insert("--window".to_owned(), self.corpus.window.into());
+        fingerprint.insert("model".to_owned(), self.model_hash.clone().into());
+        fingerprint.insert("tokenizer".to_owned(), self.tokenizer_hash.clone().into());
+        fingerprint
+    }
+
+    /// What must also be equal to continue with the very same batches.
+    pub fn order(&self) -> Fingerprint {
+        let Shard { index, count } = self.corpus.shard;
+        let order = [("--shard", format!("{index}/{count}").into()), ("--batch-tokens", self.plan.batch_tokens.into())];
+        order.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+fn points(plan: &Plan, model: &Model) -> Result<Vec<Point>> {
+    let blocks = model.spec.blocks.len();
+    let all = Point::all(blocks, model.spec.final_norm.is_some());
+    let Some(layers) = &plan.layers else { return Ok(all) };
+    if let Some(layer) = layers.iter().find(|layer| **layer > blocks) {
+        let line = line![setting("layers").to(layer), format!(" does not exist; the model has layers 0 to {blocks}")];
+        return Err(Error::usage(line));
+    }
+    Ok(all.into_iter().filter(|point| layers.contains(&point.layer(blocks))).collect())
+}

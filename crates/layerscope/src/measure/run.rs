@@ -1,0 +1,108 @@
+//! A measurement from text to tables, on one page.
+
+use std::path::Path;
+
+use layerscope_corpus::{Spool, Tokenizer};
+use layerscope_error::{Line, line, setting};
+use layerscope_report::Manifest;
+
+use super::event::{Event, Show};
+use super::passes::Passes;
+use super::plan::{BoundPlan, Plan, SharedText};
+use super::text::{Found, Text};
+use crate::error::{Error, Result};
+use crate::process::cancel::CancelToken;
+use crate::settings::parse::ignored_scheduler;
+use crate::store::folder::Folder;
+use crate::store::state::Fingerprint;
+use crate::store::stored::{MANIFEST, STATE, StoredRun, read_manifest};
+use crate::store::work::{Work, expect_same};
+use crate::store::write::{Ending, write_run};
+
+/// Carries out a plan on the model in `folder`: text, spool, model, sketches, tables. Returns the manifest.
+pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Manifest> {
+    tell_choices(&plan, show);
+    let bound = BoundPlan::new(plan, folder, shared)?;
+    let plan = &bound.plan;
+    let store = Folder::create(&plan.out)?;
+    let mut work = Work::open(&plan.out)?;
+    if plan.overwrite {
+        [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
+        work.clear()?;
+    }
+    let mut warnings = Vec::new();
+    if store.path(STATE).exists() {
+        expect_finished(&store, &bound)?;
+        if let Some(manifest) = read_manifest(&store.path(""))? {
+            show(Event::note(line![format!("{} is complete; start again with ", plan.out.display()), setting("overwrite")]));
+            work.remove()?;
+            return Ok(manifest);
+        }
+    } else {
+        let spool = open_spool(&bound, &work, cancel, show)?;
+        let passes = Passes { bound: &bound, spool: &spool, store: &store, work: &mut work, warnings: &mut warnings, cancel, show };
+        plan.device.run(passes)?;
+    }
+    let ending = Ending { threads: plan.threads, warnings };
+    let manifest = write_run(&store, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
+    if !plan.keep_work {
+        work.remove()?;
+    }
+    show(Event::Finished(&manifest));
+    Ok(manifest)
+}
+
+/// Says what a preset chose, and what a scheduler's variables would do.
+fn tell_choices(plan: &Plan, show: &mut Show<'_>) {
+    if let Some((name, set)) = plan.choices.preset() {
+        let set = set.into_iter().flat_map(|choice| [Line::from(" "), choice]);
+        show(Event::Note(Line::join([Line::from(format!("preset {name}:"))].into_iter().chain(set))));
+    }
+    if let (None, Some(variable)) = (plan.choices.text("shard"), ignored_scheduler()) {
+        let line = line![format!("{variable} is set but ignored; measure this task's part alone with "), setting("shard").to("auto")];
+        show(Event::Note(line));
+    }
+}
+
+/// Refuses a folder that holds the finished state of another run.
+fn expect_finished(store: &Folder, bound: &BoundPlan) -> Result<()> {
+    let run = StoredRun::open(&store.path(""))?;
+    let shard = bound.corpus.shard;
+    // The text is not read again only to learn that there is nothing to do: its name stands for it.
+    let with = |mut of: Fingerprint, corpus: &[String], shard: (u32, u32)| {
+        of.insert("corpus".to_owned(), serde_json::json!(corpus));
+        of.insert("--shard".to_owned(), serde_json::json!(shard));
+        of
+    };
+    let found = with(run.state.about().fingerprint.clone(), &run.facts.corpus.asked_for, run.facts.shard);
+    expect_same(&bound.plan.out, &found, &with(bound.fingerprint(), &bound.corpus.inputs, (shard.index, shard.count)))
+}
+
+/// The text as tokens: of an earlier start, of the training this checkpoint belongs to, or new.
+fn open_spool(bound: &BoundPlan, work: &Work, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Spool> {
+    let out = &bound.plan.out;
+    let fingerprint: Fingerprint = bound.fingerprint().into_iter().chain(bound.order()).collect();
+    let saved = work.saved_plan()?;
+    if saved.is_none() && bound.plan.resume {
+        let line = line![format!("{}: no unfinished run to resume; leave out ", out.display()), setting("resume"), " to begin one"];
+        return Err(Error::refused(line));
+    }
+    let known = saved.as_ref().and_then(|saved| saved.fingerprint.get("corpus"));
+    if let Some(saved) = &saved {
+        let mut expected = fingerprint.clone();
+        expected.extend(known.map(|corpus| ("corpus".to_owned(), corpus.clone())));
+        expect_same(out, &saved.fingerprint, &expected)?;
+    }
+    if let Some(shared) = &bound.shared {
+        return Ok(Spool::open(&shared.spool)?);
+    }
+    let corpus = known.and_then(|corpus| corpus.as_str()).map(str::to_owned);
+    let text = Text { out, work, settings: &bound.corpus, fingerprint, begun: saved.is_some(), corpus };
+    let (spool, found) = text.open(|| Tokenizer::load(bound.tokenizer_folder(), bound.plan.text.wrap), cancel, show)?;
+    match found {
+        Found::Unchanged if saved.is_some() => show(Event::note("resuming")),
+        Found::Touched => show(Event::note("resuming: the corpus was touched, and its text is the same")),
+        _ => {}
+    }
+    Ok(spool)
+}

@@ -1,0 +1,107 @@
+//! The text of a run as tokens: written once, found again by every continuation and every checkpoint of a training.
+
+use std::path::{Path, PathBuf};
+
+use layerscope_corpus::{Spool, Tokenizer, write_spool};
+use layerscope_error::{line, setting};
+use serde::{Deserialize, Serialize};
+
+use super::event::{Event, Show};
+use crate::error::{Error, Result};
+use crate::process::cancel::CancelToken;
+use crate::store::state::{Fingerprint, differences};
+use crate::store::work::{InputStamp, Work, expect_same};
+
+const SPOOL: &str = "spool";
+const RECORD: &str = "text.json";
+
+/// What a spool was written from.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    fingerprint: Fingerprint,
+    inputs: Vec<InputStamp>,
+    corpus: String,
+}
+
+/// The text that a plan asks for, and the folder that keeps its spool.
+pub struct Text<'a> {
+    /// The folder of the run, for messages.
+    pub out: &'a Path,
+    /// Where the spool is kept.
+    pub work: &'a Work,
+    /// What to read and how to cut it.
+    pub settings: &'a layerscope_corpus::Settings,
+    /// Everything that decides the tokens.
+    pub fingerprint: Fingerprint,
+    /// Whether something depends on the spool already, so that another text is refused.
+    pub begun: bool,
+    /// The fingerprint of the text that it depends on, where no record of the spool is left.
+    pub corpus: Option<String>,
+}
+
+/// How a spool was come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It was written now.
+    New,
+    /// It was there, and its text has not changed.
+    Unchanged,
+    /// Its text was touched, read again, and says the same.
+    Touched,
+}
+
+impl Text<'_> {
+    /// Where the spool lies.
+    pub fn path(&self) -> PathBuf {
+        self.work.path(SPOOL)
+    }
+
+    /// The spool of an earlier start, or a new one.
+    pub fn open(
+        &self,
+        tokenizer: impl FnOnce() -> layerscope_corpus::Result<Tokenizer>,
+        cancel: &CancelToken,
+        show: &mut Show<'_>,
+    ) -> Result<(Spool, Found)> {
+        let path = self.path();
+        let record = self.record()?;
+        if let Some(record) = &record
+            && path.exists()
+            && record.inputs.iter().all(InputStamp::is_unchanged)
+        {
+            let spool = Spool::open(&path)?;
+            // A pattern may match other files by now.
+            spool.check_corpus(self.settings, cancel.flag())?;
+            return Ok((spool, Found::Unchanged));
+        }
+        let again = self.work.path("spool.again");
+        let spool = write_spool(self.settings, &tokenizer()?, &again, &mut |progress| show(Event::Reading(*progress)), cancel.flag())?;
+        let known = record.as_ref().map(|record| &record.corpus).or(self.corpus.as_ref());
+        if known.is_some_and(|known| *known != spool.fingerprint()) {
+            let _ = std::fs::remove_file(&again);
+            let changed = record.iter().flat_map(|record| &record.inputs).find(|stamp| !stamp.is_unchanged());
+            let what = changed.map_or("the corpus", |stamp| stamp.path.as_str());
+            return Err(Error::changed(line![
+                format!("{what} changed since the run in {} began; start again with ", self.out.display()),
+                setting("overwrite")
+            ]));
+        }
+        std::fs::rename(&again, &path).map_err(|source| Error::io(&path, source))?;
+        self.remember(&spool)?;
+        Ok((Spool::open(&path)?, if known.is_some() { Found::Touched } else { Found::New }))
+    }
+
+    /// What the spool there was written from; None where it may be written anew.
+    fn record(&self) -> Result<Option<Record>> {
+        let record: Option<Record> = self.work.read_json(RECORD)?;
+        match record {
+            Some(record) if self.begun => expect_same(self.out, &record.fingerprint, &self.fingerprint).map(|()| Some(record)),
+            record => Ok(record.filter(|record| differences(&record.fingerprint, &self.fingerprint).is_empty())),
+        }
+    }
+
+    fn remember(&self, spool: &Spool) -> Result<()> {
+        let inputs = spool.inputs().iter().filter_map(|input| InputStamp::of(input)).collect();
+        self.work.write_json(RECORD, &Record { fingerprint: self.fingerprint.clone(), inputs, corpus: spool.fingerprint() })
+    }
+}

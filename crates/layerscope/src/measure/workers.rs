@@ -1,0 +1,262 @@
+//! Hidden states into sketches: workers run batches through the model, and batch `b` enters a point only after batch `b - 1` did.
+//!
+//! So the sketches are bit-identical for any number of threads. A worker waits at a point only while an earlier batch has not
+//! passed it; since batches start in order, threads stagger by themselves and rarely wait.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use layerscope_compute::States;
+use layerscope_corpus::OnError;
+use layerscope_model::{Batch, Observer, Point, Transformer, Workspace};
+use layerscope_stats::sketch::{SketchKind, SketchSet};
+use layerscope_stats::{Accumulate, PointState, Wanted};
+
+use super::items::Items;
+use super::kept::Kept;
+use super::turnstile::Turnstile;
+use crate::error::{Error, Result};
+
+/// How often whoever waits for the workers looks up.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The states of some points on a device, and the workers that fill them.
+pub struct Workers<'a, D: Accumulate> {
+    transformer: &'a Transformer<D>,
+    points: Vec<(Point, Turnstile<D::Resident>)>,
+    settings: WorkSettings<'a>,
+    progress: Progress,
+    /// Memory of workers that are done: runs follow each other, with a checkpoint between them.
+    spaces: Mutex<Vec<D::Space>>,
+}
+
+/// What the workers collect, and how many there are.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkSettings<'a> {
+    /// The states that are kept.
+    pub kept: &'a Kept,
+    /// Sketches beside the moments.
+    pub sketches: SketchSet,
+    /// The point before the first one, whose states are only paired with it.
+    pub before: Option<Point>,
+    /// What to do with states that are not finite.
+    pub on_error: OnError,
+    /// Threads.
+    pub threads: usize,
+    /// Rows of the largest batch: buffers are made once.
+    pub rows: usize,
+}
+
+/// What the workers have finished, readable at any moment.
+#[derive(Debug, Default)]
+pub struct Progress {
+    documents: AtomicU64,
+    tokens: AtomicU64,
+}
+
+impl Progress {
+    /// Documents whose first sequence went through the model.
+    pub fn documents(&self) -> u64 {
+        self.documents.load(Ordering::Relaxed)
+    }
+
+    /// Tokens that went through the model.
+    pub fn tokens(&self) -> u64 {
+        self.tokens.load(Ordering::Relaxed)
+    }
+}
+
+impl<'a, D: Accumulate> Workers<'a, D> {
+    /// For the given states of points in the model's order, with `first` the batch that comes next (0 for a new run).
+    pub fn new(
+        transformer: &'a Transformer<D>,
+        states: Vec<(Point, PointState)>,
+        first: usize,
+        settings: WorkSettings<'a>,
+    ) -> Result<Workers<'a, D>> {
+        let turnstile = |(at, state): (Point, PointState)| {
+            let massive = state.moments.massive_threshold();
+            Ok((at, Turnstile::new(transformer.backend().load(state)?, massive, first)))
+        };
+        let points = states.into_iter().map(turnstile).collect::<Result<_>>()?;
+        Ok(Workers { transformer, points, settings, progress: Progress::default(), spaces: Mutex::default() })
+    }
+
+    /// Runs batches from `first` on until there is none left or `pause` says so; returns the batch that comes next, before which
+    /// every point has all batches and none has more.
+    ///
+    /// `batches(i)` gives batch `i`, or none at the end. `pause` is asked a few times a second on the calling thread. After an error
+    /// the states hold what was committed before it, which may differ from point to point.
+    pub fn run(
+        &self,
+        first: usize,
+        batches: &(dyn Fn(usize) -> Result<Option<Items>> + Sync),
+        pause: &mut dyn FnMut(&Progress) -> bool,
+    ) -> Result<usize> {
+        let Some(&(last, _)) = self.points.last() else { return Ok(first) };
+        let shift = Shift {
+            workers: self,
+            last,
+            batches,
+            next: AtomicUsize::new(first),
+            stopped: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        };
+        std::thread::scope(|scope| {
+            let (alive, ended) = channel::<()>();
+            for _ in 0..self.settings.threads.max(1) {
+                let alarm = Alarm { _alive: alive.clone(), shift: &shift };
+                scope.spawn(move || {
+                    alarm.shift.work();
+                    drop(alarm);
+                });
+            }
+            drop(alive);
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TICK) {
+                if !shift.paused.load(Ordering::Relaxed) && pause(&self.progress) {
+                    shift.paused.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        let failure = shift.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failure.map_or(Ok(shift.next.into_inner()), Err)
+    }
+
+    /// Looks at the states between two runs.
+    pub fn with_states<T>(&self, look: impl FnOnce(&[(Point, &PointState)]) -> Result<T>) -> Result<T> {
+        let guards: Vec<_> = self.points.iter().map(|(at, turnstile)| (*at, turnstile.lock())).collect();
+        let device = self.transformer.backend();
+        let fetched = guards.iter().map(|(at, guard)| Ok((*at, device.fetch(guard.state())?))).collect::<Result<Vec<_>>>()?;
+        look(&fetched.iter().map(|(at, state)| (*at, &**state)).collect::<Vec<_>>())
+    }
+
+    fn wanted(&self, sketches: SketchSet, massive: Option<f64>) -> Wanted {
+        Wanted { sketches, massive, skip_bad: self.settings.on_error == OnError::Skip }
+    }
+}
+
+/// One run of the workers.
+struct Shift<'a, D: Accumulate> {
+    workers: &'a Workers<'a, D>,
+    last: Point,
+    batches: &'a (dyn Fn(usize) -> Result<Option<Items>> + Sync),
+    next: AtomicUsize,
+    stopped: AtomicBool,
+    paused: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+impl<D: Accumulate> Shift<'_, D> {
+    /// A worker's work: batch after batch.
+    fn work(&self) {
+        let outcome = self.work_until_stopped();
+        if let Err(error) = outcome {
+            // The first to fail names the cause; those it woke up only report that they were stopped.
+            if !self.stopped.swap(true, Ordering::Relaxed) {
+                *lock(&self.failure) = Some(error);
+            }
+            self.wake_all();
+        }
+    }
+
+    fn work_until_stopped(&self) -> Result<()> {
+        let Workers { transformer, settings, spaces, .. } = self.workers;
+        let mut buffers = transformer.workspace(settings.rows)?;
+        let known = lock(spaces).pop();
+        let mut space = known.map_or_else(|| transformer.backend().space(), Ok)?;
+        while !self.stopped.load(Ordering::Relaxed) && !self.paused.load(Ordering::Relaxed) {
+            if !self.one_batch(&mut buffers, &mut space)? {
+                break;
+            }
+        }
+        lock(spaces).push(space);
+        Ok(())
+    }
+
+    /// Runs the next batch; false if there is none.
+    fn one_batch(&self, buffers: &mut Workspace<D>, space: &mut D::Space) -> Result<bool> {
+        let Workers { transformer, settings, progress, .. } = self.workers;
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(items) = (self.batches)(index)? else {
+            self.next.fetch_sub(1, Ordering::Relaxed);
+            return Ok(false);
+        };
+        let device = transformer.backend();
+        let info = items.info().with_slots(settings.kept.slots(&items));
+        let info = if settings.sketches.contains(SketchKind::Blocks) { info.with_documents(items.document_numbers()) } else { info };
+        let info = device.info(buffers.stream(), info)?;
+        device.start_batch(space);
+        let mut observer = BatchObserver { shift: self, index, items: &items, info: &info, space };
+        transformer.forward_to(self.last, &items.batch, buffers, &mut observer)?;
+        progress.documents.fetch_add(items.documents() as u64, Ordering::Relaxed);
+        progress.tokens.fetch_add(items.batch.tokens() as u64, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    fn wake_all(&self) {
+        self.workers.points.iter().for_each(|(_, turnstile)| turnstile.wake());
+    }
+}
+
+/// Ends with its worker; should that panic, the others must not wait for its batch for ever.
+struct Alarm<'a, D: Accumulate> {
+    _alive: Sender<()>,
+    shift: &'a Shift<'a, D>,
+}
+
+impl<D: Accumulate> Drop for Alarm<'_, D> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shift.stopped.store(true, Ordering::Relaxed);
+            self.shift.wake_all();
+        }
+    }
+}
+
+/// Carries one batch's states to the points.
+struct BatchObserver<'a, D: Accumulate> {
+    shift: &'a Shift<'a, D>,
+    index: usize,
+    items: &'a Items,
+    info: &'a D::Info,
+    space: &'a mut D::Space,
+}
+
+impl<D: Accumulate> Observer<D> for BatchObserver<'_, D> {
+    type Error = Error;
+
+    fn observe(&mut self, _: &Batch, at: Point, states: &mut States<D>) -> Result<()> {
+        let workers = self.shift.workers;
+        let known = workers.points.iter().find(|(point, _)| *point == at).map(|(_, turnstile)| turnstile);
+        let wanted = match known {
+            Some(turnstile) => workers.wanted(workers.settings.sketches, turnstile.massive()),
+            None if workers.settings.before == Some(at) => workers.wanted(SketchSet::of(&[SketchKind::Pairs]), None),
+            None => return Ok(()),
+        };
+        let device = states.backend;
+        // As much as possible is done before the turn: the less others wait.
+        let items = self.items;
+        let prepared = device.prepare(states, self.info, &wanted, self.space).map_err(|error| located(error, items, at))?;
+        let Some(turnstile) = known else { return Ok(()) };
+        let stream = &mut *states.stream;
+        turnstile.pass(self.index, &self.shift.stopped, |resident| Ok(device.commit(stream, &prepared, resident)?))
+    }
+}
+
+/// Says of which document a state is that is not finite.
+fn located(error: layerscope_stats::Error, items: &Items, at: Point) -> Error {
+    let layerscope_stats::Error::NotFinite { row } = error else { return error.into() };
+    let item = items.id(row as usize);
+    Error::NotFinite { at, document: item.document, position: item.position }
+}
+
+/// A panic elsewhere is reported where it happened; the data behind a lock is consistent between updates.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,77 @@
+//! Figures and the page of finished runs.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use layerscope_error::{line, setting};
+use layerscope_report::figure::{self, Drawing, LIST, Settings};
+use layerscope_report::{Run, page};
+
+use crate::error::{Error, Result};
+use crate::settings::parse;
+use crate::settings::table::or;
+use crate::store::folder::Folder;
+
+/// Which figures are drawn, and how.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Look {
+    /// Draw only these figures, such as fig2,fig5
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Show these layers in figures of single layers, such as 0,6,12
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub layers: Vec<i64>,
+    /// Show these tokens in figures 1 and 8 (only tokens whose states were kept)
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub tokens: Vec<String>,
+    /// Theme: light, dark (slides) or print (grayscale) [default: light]
+    #[arg(long, value_name = "THEME")]
+    pub theme: Option<String>,
+    /// Figure width in millimetres, or a preset name such as acl-column
+    #[arg(long, value_name = "MM")]
+    pub width_mm: Option<String>,
+    /// Print this title above every figure
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+}
+
+impl Look {
+    /// Checked; `frequency` is MIN:MAX of n_t for the groups in regressions.
+    fn settings(&self, frequency: Option<&str>) -> Result<Settings> {
+        if let Some(unknown) = self.only.iter().find(|name| !LIST.iter().any(|figure| figure.is_called(name))) {
+            let known: Vec<&str> = LIST.iter().map(|figure| figure.id).collect();
+            let line = line![setting("only"), format!(" `{unknown}` is not understood; give some of {}", or(&known))];
+            return Err(Error::usage(line));
+        }
+        let bounds = |range: RangeInclusive<u64>| (*range.start() as i64, *range.end() as i64);
+        Ok(Settings {
+            only: self.only.clone(),
+            layers: self.layers.clone(),
+            tokens: self.tokens.clone(),
+            frequency: frequency.map(parse::frequency).transpose()?.map(bounds),
+            theme: self.theme.as_deref().unwrap_or("light").parse()?,
+            width_mm: self.width_mm.as_deref().map(figure::width_mm).transpose()?,
+            title: self.title.clone(),
+        })
+    }
+}
+
+/// Draws the figures that the runs support into a folder.
+pub fn figures(runs: &[Run], look: &Look, frequency: Option<&str>, out: &Path) -> Result<Drawing> {
+    let settings = look.settings(frequency)?;
+    Folder::create(out)?;
+    Ok(figure::draw(runs, &settings, out, &mut |_| {})?)
+}
+
+/// Writes a self-contained page of the runs. Returns its size in bytes.
+pub fn report(runs: &[Run], frequency: Option<&str>, title: Option<String>, out: &Path) -> Result<usize> {
+    let mut bytes = Vec::new();
+    page::write(runs, &page_settings(frequency, title)?, &mut bytes)?;
+    Folder::put_file(out, &bytes)?;
+    Ok(bytes.len())
+}
+
+/// What the page starts with.
+pub fn page_settings(frequency: Option<&str>, title: Option<String>) -> Result<page::Settings> {
+    Ok(page::Settings { frequency: frequency.map(parse::frequency).transpose()?, title })
+}

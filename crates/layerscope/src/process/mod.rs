@@ -1,0 +1,7 @@
+//! The process around the work: signals, panics, memory, temporary folders, its command.
+
+pub(crate) mod cancel;
+pub(crate) mod command;
+pub(crate) mod panics;
+pub(crate) mod system;
+pub(crate) mod temporary;

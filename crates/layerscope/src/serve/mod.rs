@@ -1,0 +1,4 @@
+//! The page over runs on disk.
+
+pub mod server;
+pub mod site;

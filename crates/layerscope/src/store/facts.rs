@@ -1,0 +1,256 @@
+//! What a run knows beside its numbers: stored with the state, so that tables can be made from it alone.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use layerscope_corpus::{Group, Grouping, Spool};
+use layerscope_model::{Model, Point};
+use layerscope_stats::measure::predicted_q;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::point_name::PointName;
+use crate::checkpoint::inspect::Inspection;
+use crate::checkpoint::name::model_name;
+use crate::checkpoint::weights::{NormFact, norm_facts};
+use crate::error::Result;
+use crate::measure::plan::BoundPlan;
+use crate::settings::Choices;
+
+/// Why records are skipped in every shard alike.
+pub(crate) const BAD: &str = "not readable";
+
+/// Everything but the sketches.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Facts {
+    /// The command that made it.
+    pub command: Vec<String>,
+    /// The model.
+    pub model: ModelFacts,
+    /// The measured points, in order.
+    pub points: Vec<PointFacts>,
+    /// The text.
+    pub corpus: CorpusFacts,
+    /// What makes a group.
+    pub grouping: String,
+    /// n_t of the selected groups.
+    pub frequency: Option<RangeInclusive<u64>>,
+    /// Settings, by name, with who chose them.
+    pub settings: Map<String, Value>,
+    /// The groups, in the order of the sketches.
+    pub groups: Vec<GroupFacts>,
+    /// Raw names of the groups whose states are kept.
+    pub chosen: Vec<String>,
+    /// States kept of each of them.
+    pub token_states: usize,
+    /// Size of the hash sample.
+    pub sample_states: usize,
+    /// Families of measures.
+    pub families: Vec<String>,
+    /// Numbers of clusters.
+    pub clusters: Vec<usize>,
+    /// Statistics of the model's norms.
+    pub norms: Vec<NormFact>,
+    /// This worker's part, index and count.
+    pub shard: (u32, u32),
+    /// The shards that are in it, where it is some of them but not all.
+    #[serde(default)]
+    pub shards: Vec<u32>,
+    /// Time it took to make the state, over all interruptions and shards.
+    pub seconds: f64,
+}
+
+/// A model in a few words: table 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelFacts {
+    /// Its short name.
+    pub name: String,
+    /// Its revision, for hub models.
+    pub revision: Option<String>,
+    /// SHA-256 of configuration and weights.
+    pub fingerprint: String,
+    /// The `model_type`.
+    pub family: String,
+    /// Number of blocks.
+    pub layers: usize,
+    /// Width of the states.
+    pub width: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Numbers in its tensors.
+    pub parameters: usize,
+    /// Rows of the token embedding.
+    pub vocabulary: usize,
+    /// Kind and placement of the norms.
+    pub norms: String,
+    /// Whether tokens see only what is before them.
+    pub causal: bool,
+    /// Whether there is a norm after the last block.
+    pub final_norm: bool,
+    /// A drawing of its block.
+    pub diagram: String,
+    /// How the model was altered, if it was.
+    pub altered: Option<String>,
+}
+
+/// A measured point of the network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PointFacts {
+    /// Which one.
+    #[serde(flatten)]
+    pub at: PointName,
+    /// What theory says of Q, where the states come straight out of a norm.
+    pub predicted_q: Option<f64>,
+    /// The norm beyond which states are massive.
+    pub massive: Option<f64>,
+}
+
+/// The text, in numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CorpusFacts {
+    /// A hash over all documents that the filters kept, the same in every shard.
+    pub fingerprint: String,
+    /// What the user asked to read.
+    pub asked_for: Vec<String>,
+    /// The files that were found.
+    pub inputs: Vec<String>,
+    /// Records read.
+    pub records: u64,
+    /// Documents measured.
+    pub documents: u64,
+    /// Sequences the model read.
+    pub sequences: u64,
+    /// Tokens the model read.
+    pub tokens: u64,
+    /// States counted.
+    pub states: u64,
+    /// Documents left out because they could not be used, by reason: `not readable` of the whole corpus, the others of this shard.
+    pub skipped: BTreeMap<String, u64>,
+    /// Words a document, and how many documents have so many.
+    pub sentence_words: Vec<(u64, u64)>,
+}
+
+/// A group of the dictionary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupFacts {
+    /// The token id or position; nothing where groups have only names.
+    pub key: Option<u64>,
+    /// Text that people can read.
+    pub name: String,
+    /// As the vocabulary writes it.
+    pub raw: String,
+    /// Tokens of a word.
+    pub subwords: u32,
+}
+
+impl Facts {
+    /// Of a run whose states were measured in this many seconds.
+    pub fn new(bound: &BoundPlan, massive: &[Option<f64>], spool: &Spool, chosen: Vec<String>, seconds: f64) -> Result<Facts> {
+        let BoundPlan { plan, model, corpus, .. } = bound;
+        let blocks = model.spec.blocks.len();
+        let point = |(&at, &massive): (&Point, &Option<f64>)| {
+            let norm = model.output_norm(at)?;
+            let predicted = norm.map(|norm| match &norm.gamma {
+                Some(gamma) => predicted_q(gamma, norm.beta.as_deref()),
+                None => predicted_q(&vec![1.0; model.spec.width], norm.beta.as_deref()),
+            });
+            Ok(PointFacts { at: PointName::of(at, blocks), predicted_q: predicted, massive })
+        };
+        Ok(Facts {
+            command: crate::process::command::words(),
+            model: ModelFacts::new(&plan.model, plan.revision.clone(), bound.model_hash.clone(), model),
+            points: bound.points.iter().zip(massive).map(point).collect::<Result<_>>()?,
+            corpus: CorpusFacts::of(&corpus.inputs, spool),
+            grouping: plan.choices.text("group").unwrap_or_default().to_owned(),
+            frequency: plan.frequency.clone(),
+            settings: settings_json(&plan.choices),
+            groups: group_facts(spool.groups(), &corpus.grouping),
+            chosen,
+            token_states: plan.token_states,
+            sample_states: plan.sample_states,
+            families: plan.families.iter().map(|family| family.name().to_owned()).collect(),
+            clusters: plan.clusters.clone(),
+            norms: norm_facts(model)?,
+            shard: (corpus.shard.index, corpus.shard.count),
+            shards: Vec::new(),
+            seconds,
+        })
+    }
+
+    /// The shards that are in it.
+    pub fn parts(&self) -> Vec<u32> {
+        if self.shards.is_empty() { vec![self.shard.0] } else { self.shards.clone() }
+    }
+
+    /// The groups in the order of the tables, each with its id there: by key, or by raw name where groups have only names.
+    pub fn ordered_groups(&self) -> Vec<(u32, u64)> {
+        let mut order: Vec<u32> = (0..self.groups.len() as u32).collect();
+        let group = |number: u32| &self.groups[number as usize];
+        order.sort_by(|&a, &b| (group(a).key, &group(a).raw).cmp(&(group(b).key, &group(b).raw)));
+        order.iter().enumerate().map(|(rank, &number)| (number, group(number).key.unwrap_or(rank as u64))).collect()
+    }
+}
+
+impl ModelFacts {
+    /// Of a checkpoint.
+    pub fn new(name: &str, revision: Option<String>, fingerprint: String, model: &Model) -> ModelFacts {
+        let inspection = Inspection::new(model);
+        ModelFacts {
+            name: match &model.altered {
+                Some(altered) => format!("{} [{altered}]", model_name(name)),
+                None => model_name(name),
+            },
+            revision,
+            fingerprint,
+            family: inspection.family.to_owned(),
+            layers: inspection.layers,
+            width: inspection.width,
+            heads: inspection.heads,
+            parameters: inspection.parameters,
+            vocabulary: inspection.vocabulary,
+            norms: inspection.norms,
+            causal: model.spec.blocks[0].attention.causal,
+            final_norm: model.spec.final_norm.is_some(),
+            diagram: inspection.blocks.into_iter().next().unwrap_or_default(),
+            altered: model.altered.clone(),
+        }
+    }
+}
+
+impl CorpusFacts {
+    fn of(asked_for: &[String], spool: &Spool) -> CorpusFacts {
+        let counters = spool.counters();
+        CorpusFacts {
+            fingerprint: spool.fingerprint(),
+            asked_for: asked_for.to_vec(),
+            inputs: spool.inputs().to_vec(),
+            records: counters.records,
+            documents: counters.documents,
+            sequences: counters.sequences,
+            tokens: counters.tokens,
+            states: counters.counted,
+            skipped: [(BAD, counters.bad), ("refused by the tokenizer", counters.untokenized), ("without words", counters.without_tokens)]
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(reason, count)| (reason.to_owned(), count))
+                .collect(),
+            sentence_words: spool.sentence_lengths().iter().map(|(&words, &count)| (words, count)).collect(),
+        }
+    }
+}
+
+fn group_facts(groups: &[Group], grouping: &Grouping) -> Vec<GroupFacts> {
+    let keyed = matches!(grouping, Grouping::Token | Grouping::Surface | Grouping::Position);
+    let facts = |group: &Group| GroupFacts {
+        key: keyed.then_some(group.key),
+        name: group.name.clone(),
+        raw: group.raw.clone(),
+        subwords: group.subwords,
+    };
+    groups.iter().map(facts).collect()
+}
+
+/// Settings with who chose them.
+fn settings_json(choices: &Choices) -> Map<String, Value> {
+    choices.iter().map(|(name, choice)| (name.to_owned(), json!({ "value": choice.value, "from": choice.from.to_string() }))).collect()
+}

@@ -1,0 +1,95 @@
+//! Writing files so that a crash at any moment leaves either the old file or the new one, whole.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// A folder that a run writes into.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Opens the folder, creating it where it is missing.
+    pub fn create(path: &Path) -> Result<Folder> {
+        fs::create_dir_all(path).map_err(|source| Error::io(path, source))?;
+        Ok(Folder { path: path.to_owned() })
+    }
+
+    /// Writes one file wherever it belongs, as [`Folder::put_atomic`] does.
+    pub fn put_file(path: &Path, content: &[u8]) -> Result<()> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(".".as_ref());
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| Error::usage(format!("{} is not the name of a file", path.display())))?;
+        Folder::create(folder)?.put_atomic(name, |out| out.write_all(content))
+    }
+
+    /// The place of a file in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Writes a file under a temporary name, makes sure that it is on the disk, and only then gives it its name.
+    ///
+    /// After an error the file of that name is what it was before, and the temporary one is gone.
+    pub fn put_atomic(&self, name: &str, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
+        let temporary = self.path(&format!("{name}.partial"));
+        let finished = self.path(name);
+        let written = write_durably(&temporary, write).and_then(|()| fs::rename(&temporary, &finished)).and_then(|()| self.sync_folder());
+        written.map_err(|source| {
+            // The space is needed more than the remains of a file that was never finished.
+            let _ = fs::remove_file(&temporary);
+            Error::io(&finished, source)
+        })
+    }
+
+    /// Removes a file; one that is not there is no error.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        match fs::remove_file(self.path(name)) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(Error::io(&self.path(name), source)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Renaming is durable only once the folder is.
+    fn sync_folder(&self) -> std::io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+fn write_durably(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<()> {
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    write(&mut file)?;
+    file.into_inner().map_err(|error| error.into_error())?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("layerscope-store-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        Folder::create(&folder).expect("a folder")
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_nothing_else() {
+        let opened = folder("full-disk");
+        opened.put_atomic("state", |out| out.write_all(b"old")).expect("written");
+        let full = |out: &mut dyn Write| {
+            out.write_all(&[0; 100_000])?;
+            Err(std::io::Error::from(std::io::ErrorKind::StorageFull))
+        };
+        let error = opened.put_atomic("state", full).expect_err("the disk is full");
+        assert!(error.to_string().contains("state"), "{error}");
+        assert_eq!(fs::read(opened.path("state")).expect("still there"), b"old");
+        assert_eq!(fs::read_dir(&opened.path).expect("readable").count(), 1);
+        opened.put_atomic("state", |out| out.write_all(b"new")).expect("room was made");
+        assert_eq!(fs::read(opened.path("state")).expect("there"), b"new");
+        fs::remove_dir_all(&opened.path).expect("removable");
+    }
+}

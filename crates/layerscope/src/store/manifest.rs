@@ -1,0 +1,124 @@
+//! Manifests from what a run knows.
+
+use layerscope_report::manifest::{CorpusCounts, Frequency, Host, Identity, MeasuredPoint, ModelFacts, Setting, Shard};
+use layerscope_report::{Manifest, Table};
+
+use super::facts::{self, Facts};
+use crate::process::{command, system};
+use crate::tables::make::Tables;
+
+/// An identity that is further off than this is a defect of the program or of the machine.
+const SUSPICIOUS: f64 = 1e-9;
+
+/// What every manifest says.
+pub fn begun(model: &facts::ModelFacts) -> Manifest {
+    Manifest {
+        format: Some(1),
+        program: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        command: Some(command::words()),
+        model: model.into(),
+        ..Manifest::default()
+    }
+}
+
+/// What was measured, how, on what, and whether the numbers can be trusted.
+pub fn of_run(facts: &Facts, tables: &Tables, wall_seconds: f64, warnings: &[String]) -> Manifest {
+    let identities = identities(&tables.identities);
+    let states = facts.corpus.states * facts.points.len() as u64;
+    let point = |point: &facts::PointFacts| MeasuredPoint {
+        layer: point.at.layer.into(),
+        point: point.at.point().to_owned(),
+        ..MeasuredPoint::default()
+    };
+    Manifest {
+        command: Some(facts.command.clone()),
+        points: Some(facts.points.iter().map(point).collect()),
+        corpus: CorpusCounts {
+            fingerprint: Some(facts.corpus.fingerprint.clone()),
+            inputs: Some(facts.corpus.inputs.clone()),
+            records: Some(facts.corpus.records),
+            documents: Some(facts.corpus.documents),
+            sequences: Some(facts.corpus.sequences),
+            tokens: Some(facts.corpus.tokens),
+            states: Some(facts.corpus.states),
+            groups: Some(facts.groups.len() as u64),
+            skipped: Some(facts.corpus.skipped.clone()),
+            ..CorpusCounts::default()
+        },
+        shard: Some(Shard { index: facts.shard.0, count: facts.shard.1 }),
+        grouping: Some(facts.grouping.clone()),
+        frequency: Some(facts.frequency.as_ref().map(|range| Frequency { minimum: *range.start(), maximum: *range.end() })),
+        sentence_words: Some(facts.corpus.sentence_words.clone()),
+        settings: Some(facts.settings.iter().map(|(name, value)| (name.clone(), setting(value))).collect()),
+        massive_thresholds: Some(facts.points.iter().map(|point| point.massive).collect()),
+        host: Some(host()),
+        wall_seconds: Some(wall_seconds),
+        states_per_second: Some(if wall_seconds > 0.0 { states as f64 / wall_seconds } else { 0.0 }),
+        peak_memory_bytes: Some(system::peak()),
+        warnings: Some(all_warnings(facts, tables, &identities, warnings)),
+        identities: Some(identities),
+        notes: Some(tables.notes.clone()),
+        ..begun(&facts.model)
+    }
+}
+
+fn setting(value: &serde_json::Value) -> Setting {
+    serde_json::from_value(value.clone()).unwrap_or_default()
+}
+
+fn all_warnings(facts: &Facts, tables: &Tables, identities: &[Identity], warnings: &[String]) -> Vec<String> {
+    let mut warnings = warnings.to_vec();
+    let off = identities.iter().filter(|row| row.residual.is_none_or(|residual| residual > SUSPICIOUS)).count();
+    if off > 0 {
+        warnings.push(format!("{off} identities do not hold to {SUSPICIOUS}: see `layerscope show --table identities`"));
+    }
+    if tables.excluded > 0 {
+        warnings.push(format!("{} states were not finite and were left out", tables.excluded));
+    }
+    warnings.extend(facts.corpus.skipped.iter().map(|(reason, count)| format!("{count} documents were left out: {reason}")));
+    warnings
+}
+
+fn host() -> Host {
+    Host {
+        name: std::fs::read_to_string("/etc/hostname").map(|name| name.trim().to_owned()).unwrap_or_default(),
+        cores: system::processors() as u64,
+        isa: format!("{:?}", layerscope_compute::cpu::Isa::detect()),
+        ..Host::default()
+    }
+}
+
+fn identities(table: &Table) -> Vec<Identity> {
+    let identity = |row: usize| Identity {
+        layer: table.integer("layer", row),
+        point: table.text("point", row).map(str::to_owned),
+        selection: table.text("selection", row).map(str::to_owned),
+        identity: table.text("identity", row).map(str::to_owned),
+        residual: table.real("residual", row),
+        n: table.integer("n", row),
+        ..Identity::default()
+    };
+    (0..table.rows()).map(identity).collect()
+}
+
+impl From<&facts::ModelFacts> for ModelFacts {
+    fn from(facts: &facts::ModelFacts) -> ModelFacts {
+        ModelFacts {
+            name: Some(facts.name.clone()),
+            revision: facts.revision.clone(),
+            fingerprint: Some(facts.fingerprint.clone()),
+            family: Some(facts.family.clone()),
+            layers: Some(facts.layers as u64),
+            width: Some(facts.width as u64),
+            heads: Some(facts.heads as u64),
+            parameters: Some(facts.parameters as u64),
+            vocabulary: Some(facts.vocabulary as u64),
+            norms: Some(facts.norms.clone()),
+            causal: Some(facts.causal),
+            final_norm: Some(facts.final_norm),
+            diagram: Some(facts.diagram.clone()),
+            altered: facts.altered.clone(),
+            ..ModelFacts::default()
+        }
+    }
+}

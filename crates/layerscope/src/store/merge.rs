@@ -1,0 +1,214 @@
+//! Shards of one measurement into one run, one point in memory at a time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use layerscope_error::{line, setting};
+use layerscope_report::Manifest;
+use layerscope_stats::PointState;
+use layerscope_stats::sketch::Tensors;
+use serde_json::{Value, json};
+
+use super::facts::{BAD, Facts, GroupFacts, PointFacts};
+use super::folder::Folder;
+use super::mirror::{self, Finished};
+use super::point_name::PointName;
+use super::state::{About, StateFile, differences, write_state};
+use super::stored::StoredRun;
+use super::work::Work;
+use super::write::{Ending, open_emptied, write_run, write_states};
+use crate::error::{Error, Result};
+use crate::measure::kept::{Kept, KeptKey};
+use crate::process::cancel::CancelToken;
+
+/// Merges the shards of one measurement into the run that a single worker would have made. `show` hears of every point.
+pub fn merge(shards: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn FnMut(PointName)) -> Result<Finished<Manifest>> {
+    into(shards, out, |folders, here| {
+        let (store, work) = merge_states(folders, here, overwrite, true, show)?;
+        let manifest = write_run(&store, &Ending::default(), &mut |_, _| {})?;
+        work.remove()?;
+        Ok(manifest)
+    })
+}
+
+/// Merges some shards, or parts merged before, into a part of the run: its states, to be merged with the other parts.
+pub fn merge_part(shards: &[PathBuf], out: &Path) -> Result<()> {
+    into(shards, out, |folders, here| merge_states(folders, here, true, false, &mut |_| {})?.1.remove()).map(drop)
+}
+
+/// Works on copies of shards that lie at addresses.
+fn into<T>(shards: &[PathBuf], out: &Path, work: impl FnOnce(&[PathBuf], &Path) -> Result<T>) -> Result<Finished<T>> {
+    let here = mirror::fetch_all(shards)?;
+    let folders: Vec<PathBuf> = here.iter().map(|shard| shard.to_path_buf()).collect();
+    mirror::into(out, &CancelToken::default(), &mut |_| {}, |here, _| work(&folders, here))
+}
+
+/// The states of a merged run; `complete` if no shard may be missing.
+fn merge_states(
+    folders: &[PathBuf],
+    out: &Path,
+    overwrite: bool,
+    complete: bool,
+    show: &mut dyn FnMut(PointName),
+) -> Result<(Folder, Work)> {
+    let start = Instant::now();
+    let (shards, missing) = open_shards(folders)?;
+    if complete && !missing.is_empty() {
+        let count = shards[0].facts.shard.1;
+        return Err(Error::mismatch(format!("shard {} of {count} is missing: give all folders of the run", missing.join(", "))));
+    }
+    if let Some(shard) =
+        folders.iter().find(|folder| folder.canonicalize().is_ok_and(|folder| out.canonicalize().is_ok_and(|out| out == folder)))
+    {
+        return Err(Error::refused(line![format!("{} is one of the shards; choose another ", shard.display()), setting("out")]));
+    }
+    let (store, work) = open_emptied(out, overwrite)?;
+    let scratch = Folder::create(&work.path(""))?;
+    let mut merged = Merged::of(&shards, missing.is_empty())?;
+    let fingerprint = &shards[0].state.about().fingerprint;
+    let mut parts = Vec::with_capacity(merged.facts.points.len());
+    for point in &merged.facts.points {
+        show(point.at);
+        let state = merged.point(&shards, point)?;
+        let name = format!("{}.safetensors", point.at.stored());
+        let mut tensors = Tensors::default();
+        tensors.nest(&point.at.stored(), state.encode());
+        write_state(&scratch, &name, &About { fingerprint: fingerprint.clone(), details: Value::Null }, &tensors)?;
+        parts.push(StateFile::open(&scratch.path(&name))?);
+    }
+    merged.facts.seconds += start.elapsed().as_secs_f64();
+    write_states(&store, fingerprint, &merged.facts, &merged.kept, &parts)?;
+    Ok((store, work))
+}
+
+/// The shards in the order of their numbers, and those that are missing; refuses duplicates and strangers.
+fn open_shards(folders: &[PathBuf]) -> Result<(Vec<StoredRun>, Vec<String>)> {
+    let mut shards: BTreeMap<u32, StoredRun> = BTreeMap::new();
+    let mut known: BTreeMap<u32, &Path> = BTreeMap::new();
+    let mut first: Option<(StateFile, u32, &Path)> = None;
+    for folder in folders {
+        let run = StoredRun::open(folder)?;
+        let count = run.facts.shard.1;
+        match &first {
+            None => first = Some((StateFile::open(run.state.path())?, count, folder)),
+            Some((state, of, other)) => {
+                let mut differing = differences(&state.about().fingerprint, &run.state.about().fingerprint);
+                if differing.is_empty() && *of != count {
+                    differing = format!("it is one of {of} shards there and one of {count} here");
+                }
+                if !differing.is_empty() {
+                    let line = format!("{} does not belong to {}: {differing}", folder.display(), other.display());
+                    return Err(Error::mismatch(line));
+                }
+            }
+        }
+        for index in run.facts.parts() {
+            if let Some(other) = known.insert(index, folder) {
+                return Err(Error::mismatch(format!("{} and {} are both shard {index} of {count}", other.display(), folder.display())));
+            }
+        }
+        shards.insert(run.facts.parts()[0], run);
+    }
+    let count = first.map_or(0, |(_, count, _)| count);
+    let missing = (0..count).filter(|index| !known.contains_key(index)).map(|index| index.to_string()).collect();
+    match shards.is_empty() {
+        true => Err(Error::usage("there are no shards to merge: give their folders".to_owned())),
+        false => Ok((shards.into_values().collect(), missing)),
+    }
+}
+
+/// What is known before any point is merged.
+struct Merged {
+    facts: Facts,
+    /// For every shard, the merged number of each of its groups.
+    names: Vec<Vec<u32>>,
+    kept: Kept,
+    /// For every kept state its shard and its row there.
+    sources: Vec<(usize, usize)>,
+}
+
+impl Merged {
+    fn of(shards: &[StoredRun], complete: bool) -> Result<Merged> {
+        let groups = all_groups(shards);
+        let number: HashMap<&str, u32> = groups.iter().enumerate().map(|(number, group)| (group.raw.as_str(), number as u32)).collect();
+        let names = shards.iter().map(|shard| shard.facts.groups.iter().map(|group| number[group.raw.as_str()]).collect()).collect();
+        let (kept, sources) = all_kept(shards)?;
+        let mut facts = shards[0].facts.clone();
+        let sum = |of: fn(&Facts) -> u64| shards.iter().map(|shard| of(&shard.facts)).sum::<u64>();
+        facts.corpus.documents = sum(|facts| facts.corpus.documents);
+        facts.corpus.sequences = sum(|facts| facts.corpus.sequences);
+        facts.corpus.tokens = sum(|facts| facts.corpus.tokens);
+        facts.corpus.states = sum(|facts| facts.corpus.states);
+        for (reason, count) in shards[1..].iter().flat_map(|shard| &shard.facts.corpus.skipped).filter(|(reason, _)| *reason != BAD) {
+            *facts.corpus.skipped.entry(reason.clone()).or_default() += count;
+        }
+        let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
+        shards
+            .iter()
+            .flat_map(|shard| &shard.facts.corpus.sentence_words)
+            .for_each(|(words, count)| *lengths.entry(*words).or_default() += count);
+        facts.corpus.sentence_words = lengths.into_iter().collect();
+        if complete {
+            let count = facts.shard.1;
+            facts.settings.insert("shard".to_owned(), json!({ "value": null, "from": format!("merge of {count}") }));
+        }
+        facts.command = crate::process::command::words();
+        let mut parts: Vec<u32> = shards.iter().flat_map(|shard| shard.facts.parts()).collect();
+        parts.sort_unstable();
+        (facts.shard, facts.shards) = if complete { ((0, 1), Vec::new()) } else { ((parts[0], facts.shard.1), parts) };
+        facts.seconds = shards.iter().map(|shard| shard.facts.seconds).sum();
+        drop(number);
+        facts.groups = groups;
+        Ok(Merged { facts, names, kept, sources })
+    }
+
+    /// All shards' states of one point.
+    fn point(&self, shards: &[StoredRun], point: &PointFacts) -> Result<PointState> {
+        let dim = self.facts.model.width;
+        let mut merged: Option<PointState> = None;
+        for (number, (shard, names)) in shards.iter().zip(&self.names).enumerate() {
+            let state = shard.point(point.at)?;
+            let merged = merged.get_or_insert_with(|| state.emptied(self.facts.groups.len(), self.kept.len()));
+            merged.merge_renamed(&state, names)?;
+            drop(state);
+            let kept = shard.kept_states(point.at)?;
+            for (row, &(_, source)) in self.sources.iter().enumerate().filter(|(_, (from, _))| *from == number) {
+                merged.kept[row * dim..][..dim].copy_from_slice(&kept[source * dim..][..dim]);
+            }
+        }
+        merged.ok_or_else(|| Error::mismatch("nothing to merge".to_owned()))
+    }
+}
+
+/// The groups of all shards, in the order of the tables.
+fn all_groups(shards: &[StoredRun]) -> Vec<GroupFacts> {
+    let groups = shards.iter().flat_map(|shard| &shard.facts.groups);
+    let ordered: BTreeMap<(Option<u64>, &str), &GroupFacts> = groups.map(|group| ((group.key, group.raw.as_str()), group)).collect();
+    ordered.into_values().cloned().collect()
+}
+
+/// The states that a single run would have kept, and where each of them is.
+fn all_kept(shards: &[StoredRun]) -> Result<(Kept, Vec<(usize, usize)>)> {
+    let facts = &shards[0].facts;
+    let kept: Vec<Kept> = shards.iter().map(StoredRun::kept).collect::<Result<_>>()?;
+    let starts: Vec<Vec<usize>> = kept.iter().map(Kept::starts).collect();
+    let (mut classes, mut sources) = (Vec::new(), Vec::new());
+    for class in 0..=facts.chosen.len() {
+        let capacity = if class == 0 { facts.sample_states } else { facts.token_states };
+        let of = |(shard, kept): (usize, &Kept)| {
+            let start = starts[shard][class];
+            kept.classes[class]
+                .iter()
+                .enumerate()
+                .map(move |(row, key)| (*key, (shard, start + row)))
+                .collect::<Vec<(KeptKey, (usize, usize))>>()
+        };
+        let mut all: Vec<(KeptKey, (usize, usize))> = kept.iter().enumerate().flat_map(of).collect();
+        all.sort_by_key(|(key, _)| *key);
+        all.truncate(capacity);
+        classes.push(all.iter().map(|(key, _)| *key).collect());
+        sources.extend(all.into_iter().map(|(_, source)| source));
+    }
+    Ok((Kept::from_classes(classes), sources))
+}

@@ -1,0 +1,13 @@
+//! A run on disk: its states, its tables, its manifest, and the copy of it elsewhere.
+
+pub(crate) mod facts;
+pub(crate) mod folder;
+pub(crate) mod load;
+pub(crate) mod manifest;
+pub(crate) mod merge;
+pub(crate) mod mirror;
+pub(crate) mod point_name;
+pub(crate) mod state;
+pub(crate) mod stored;
+pub(crate) mod work;
+pub(crate) mod write;

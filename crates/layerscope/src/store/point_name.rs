@@ -1,0 +1,102 @@
+//! The name of a point of a network: how tables, state files and callers call it.
+
+use std::fmt;
+
+use layerscope_error::{line, setting};
+use layerscope_model::Point;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A layer and one of its points, ordered as states pass through them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PointName {
+    /// The index of the reference library's `hidden_states`: 0 is the embedding, i the output of block i.
+    pub layer: u32,
+    #[serde(rename = "point", alias = "kind")]
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Embedding,
+    Block,
+    FinalNorm,
+}
+
+impl PointName {
+    /// The embedding at layer 0, a block elsewhere.
+    pub fn of_layer(layer: u32) -> PointName {
+        PointName { layer, kind: if layer == 0 { Kind::Embedding } else { Kind::Block } }
+    }
+
+    /// A point of a layer by its name: `embedding`, `block` or `final_norm`.
+    pub fn new(layer: u32, point: &str) -> Result<PointName> {
+        let kind = [Kind::Embedding, Kind::Block, Kind::FinalNorm].into_iter().find(|kind| kind.name() == point);
+        let unknown = || Error::usage(line![setting("point"), format!(" `{point}` is unknown; give embedding, block or final_norm")]);
+        Ok(PointName { layer, kind: kind.ok_or_else(unknown)? })
+    }
+
+    /// A point of a model with this many blocks.
+    pub(crate) fn of(at: Point, blocks: usize) -> PointName {
+        let kind = match at {
+            Point::Embedding => Kind::Embedding,
+            Point::Block(_) => Kind::Block,
+            Point::FinalNorm => Kind::FinalNorm,
+        };
+        PointName { layer: at.layer(blocks) as u32, kind }
+    }
+
+    /// The name of the point: `embedding`, `block` or `final_norm`.
+    pub fn point(self) -> &'static str {
+        self.kind.name()
+    }
+
+    /// Whether the point lies after the final norm.
+    pub(crate) fn is_final_norm(self) -> bool {
+        self.kind == Kind::FinalNorm
+    }
+
+    /// The prefix of its tensors in a state file.
+    pub(crate) fn stored(self) -> String {
+        format!("layer{}.{}", self.layer, self.point())
+    }
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Embedding => "embedding",
+            Kind::Block => "block",
+            Kind::FinalNorm => "final_norm",
+        }
+    }
+}
+
+impl fmt::Display for PointName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::FinalNorm => write!(out, "layer {} (final_norm)", self.layer),
+            _ => write!(out, "layer {}", self.layer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_have_one_name_everywhere() {
+        let names: Vec<PointName> = Point::all(2, true).into_iter().map(|at| PointName::of(at, 2)).collect();
+        let stored: Vec<String> = names.iter().map(|name| name.stored()).collect();
+        assert_eq!(stored, ["layer0.embedding", "layer1.block", "layer2.block", "layer2.final_norm"]);
+        assert!(names.is_sorted());
+        assert_eq!(names[0], PointName::of_layer(0));
+        assert_eq!(PointName::new(2, "final_norm").expect("known"), names[3]);
+        assert_eq!(serde_json::to_string(&names[1]).expect("JSON"), r#"{"layer":1,"point":"block"}"#);
+        assert_eq!(serde_json::from_str::<PointName>(r#"{"layer":1,"kind":"block"}"#).expect("as collectors saved it"), names[1]);
+        assert!(PointName::new(2, "norm").expect_err("unknown").to_string().starts_with("--point `norm` is unknown"));
+    }
+}

@@ -1,0 +1,40 @@
+//! Sketches on disk: a safetensors file with a version, a fingerprint and a checksum for every tensor.
+//!
+//! A shard, a checkpoint and a finished result are all such a file. Reading takes one prefix (one point of the network) at
+//! a time, so that merging many large states needs the memory of one point.
+
+mod file;
+mod numbers;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use serde_json::{Map, Value};
+
+pub use file::StateFile;
+pub use write::{encode_state, join_states, write_state};
+
+/// Raised whenever older programs could misread what newer ones write.
+const VERSION: &str = "1";
+
+/// Everything that must be equal for two states to be merged or continued, as a flat object.
+pub type Fingerprint = Map<String, Value>;
+
+/// What a state file says beside its numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct About {
+    /// What the numbers were computed from.
+    pub fingerprint: Fingerprint,
+    /// Anything else that belongs to them.
+    pub details: Value,
+}
+
+/// How two fingerprints differ, in words; empty when they are equal.
+pub fn differences(there: &Fingerprint, here: &Fingerprint) -> String {
+    let keys: std::collections::BTreeSet<&String> = here.keys().chain(there.keys()).collect();
+    let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
+    let differing = keys.into_iter().filter(|key| here.get(*key) != there.get(*key));
+    let lines: Vec<String> =
+        differing.map(|key| format!("{key} is {} there and {} here", shown(there.get(key)), shown(here.get(key)))).collect();
+    lines.join("; ")
+}

@@ -1,0 +1,165 @@
+//! A finished or finishing run, read back: its states and who they are.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+
+use layerscope_corpus::DocumentId;
+use layerscope_error::{line, setting};
+use layerscope_report::Manifest;
+use layerscope_stats::PointState;
+use layerscope_stats::sketch::{HashSample, Sketches, Tensor, Tensors, TokenSamples, Values};
+
+use super::facts::{Facts, PointFacts};
+use super::point_name::PointName;
+use super::state::StateFile;
+use crate::error::{Error, Result};
+use crate::measure::items::{ItemId, document_number};
+use crate::measure::kept::{Kept, KeptKey};
+use crate::tables::make::{PointSource, Tables, norm_tables, tables};
+
+/// Everything needed to merge or to recompute the tables.
+pub const STATE: &str = "state.safetensors";
+/// The kept states.
+pub const SAMPLE: &str = "sample.safetensors";
+/// Written last.
+pub const MANIFEST: &str = "manifest.json";
+
+/// The manifest of the run in a folder, if the run got so far.
+pub fn read_manifest(folder: &Path) -> Result<Option<Manifest>> {
+    let path = folder.join(MANIFEST);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = std::fs::read(&path).map_err(|source| Error::io(&path, source))?;
+    let unreadable = |_| Error::damaged(&path, line!["unreadable; start again with ", setting("overwrite")]);
+    serde_json::from_slice(&text).map(Some).map_err(unreadable)
+}
+
+/// The two state files of a run.
+pub struct StoredRun {
+    /// The sketches.
+    pub state: StateFile,
+    /// The kept states.
+    pub sample: StateFile,
+    /// Everything else.
+    pub facts: Facts,
+}
+
+impl StoredRun {
+    /// Opens the run in a folder.
+    pub fn open(folder: &Path) -> Result<StoredRun> {
+        let path = folder.join(STATE);
+        if !path.exists() {
+            return Err(Error::refused(format!(
+                "{}: no finished run here; run `layerscope measure` into it first, or resume it",
+                folder.display()
+            )));
+        }
+        let state = StateFile::open(&path)?;
+        let sample = StateFile::open(&folder.join(SAMPLE))?;
+        sample.expect(&state.about().fingerprint)?;
+        let facts = serde_json::from_value(state.about().details.clone())
+            .map_err(|error| Error::damaged(&path, format!("unreadable details ({error})")))?;
+        Ok(StoredRun { state, sample, facts })
+    }
+
+    /// The state of one point; its kept states are left on disk.
+    pub fn point(&self, at: PointName) -> Result<PointState> {
+        Ok(PointState::decode(&mut self.state.read(&at.stored())?)?)
+    }
+
+    /// The kept states of one point.
+    pub fn kept_states(&self, at: PointName) -> Result<Vec<f32>> {
+        match self.sample.read(&at.stored())?.0.remove("kept").map(|tensor| tensor.values) {
+            Some(Values::F32(values)) => Ok(values.into_owned()),
+            _ => Err(Error::damaged(self.sample.path(), format!("no kept states of {at}"))),
+        }
+    }
+
+    /// Who the kept states are.
+    pub fn kept(&self) -> Result<Kept> {
+        let mut tensors = self.sample.read("keys")?;
+        let mut column = |name: &str| match tensors.0.remove(name).map(|tensor| tensor.values) {
+            Some(Values::U64(values)) => Ok(values.into_owned()),
+            _ => Err(Error::damaged(self.sample.path(), format!("no column `keys.{name}`"))),
+        };
+        let (class, hash, file, record) = (column("class")?, column("hash")?, column("file")?, column("record")?);
+        let (chunk, position, token) = (column("chunk")?, column("position")?, column("token")?);
+        let mut classes: Vec<Vec<KeptKey>> = vec![Vec::new(); self.facts.chosen.len() + 1];
+        for (i, &class) in class.iter().enumerate() {
+            let document = DocumentId { file: file[i] as u32, record: record[i], chunk: chunk[i] as u32 };
+            let item = ItemId { document, position: position[i] as u32, token: token[i] as u32 };
+            let place = classes.get_mut(class as usize).ok_or_else(|| Error::damaged(self.sample.path(), "a kept state of no class"))?;
+            place.push(KeptKey { hash: hash[i], item });
+        }
+        Ok(Kept::from_classes(classes))
+    }
+
+    /// All tables, computed from the state.
+    pub fn tables(&self, threads: usize, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
+        tables(&self.facts, &StoredPoints::new(self)?, threads, show)
+    }
+
+    /// The tables of norms and cosines alone.
+    pub fn norm_tables(&self) -> Result<Tables> {
+        norm_tables(&self.facts, &StoredPoints::new(self)?)
+    }
+}
+
+/// Who the kept states are, column by column.
+pub fn key_tensors(kept: &Kept) -> Tensors<'static> {
+    let mut tensors = Tensors::default();
+    let keys: Vec<(usize, &KeptKey)> =
+        kept.classes.iter().enumerate().flat_map(|(class, keys)| keys.iter().map(move |key| (class, key))).collect();
+    let mut put = |name: &str, of: &dyn Fn(usize, &KeptKey) -> u64| {
+        let values: Vec<u64> = keys.iter().map(|(class, key)| of(*class, key)).collect();
+        tensors.0.insert(format!("keys.{name}"), Tensor { shape: vec![values.len()], values: Values::U64(Cow::Owned(values)) });
+    };
+    put("class", &|class, _| class as u64);
+    put("hash", &|_, key| key.hash);
+    put("file", &|_, key| u64::from(key.item.document.file));
+    put("record", &|_, key| key.item.document.record);
+    put("chunk", &|_, key| u64::from(key.item.document.chunk));
+    put("position", &|_, key| u64::from(key.item.position));
+    put("token", &|_, key| u64::from(key.item.token));
+    tensors
+}
+
+/// The points of a stored run.
+struct StoredPoints<'a> {
+    run: &'a StoredRun,
+    kept: Kept,
+    /// Numbers of the chosen groups.
+    chosen: Vec<u32>,
+    /// The documents of kept states, by number.
+    documents: HashMap<u64, DocumentId>,
+}
+
+impl<'a> StoredPoints<'a> {
+    fn new(run: &'a StoredRun) -> Result<StoredPoints<'a>> {
+        let number = |raw: &String| run.facts.groups.iter().position(|group| group.raw == *raw).map_or(u32::MAX, |at| at as u32);
+        let kept = run.kept()?;
+        let documents = kept.classes.iter().flatten().map(|key| (document_number(key.item.document), key.item.document)).collect();
+        Ok(StoredPoints { run, kept, chosen: run.facts.chosen.iter().map(number).collect(), documents })
+    }
+}
+
+impl PointSource for StoredPoints<'_> {
+    fn state(&self, point: &PointFacts) -> Result<PointState> {
+        self.run.point(point.at)
+    }
+
+    fn sketches(&self, point: &PointFacts) -> Result<Sketches> {
+        Sketches::decode_from(|prefix| self.run.state.read(&format!("{}.{prefix}", point.at.stored())))
+    }
+
+    fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)> {
+        let (states, dim) = (self.run.kept_states(point.at)?, self.run.facts.model.width);
+        Ok((self.kept.sample(&states, dim)?, self.kept.tokens(&states, dim, self.run.facts.token_states, &self.chosen)?))
+    }
+
+    fn document(&self, number: u64) -> Option<String> {
+        self.documents.get(&number).map(DocumentId::to_string)
+    }
+}

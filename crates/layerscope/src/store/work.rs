@@ -1,0 +1,335 @@
+//! The folder `.work` of an unfinished run: its lock, its plan, its spool and its checkpoints.
+
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use layerscope_error::{line, setting};
+use layerscope_model::Point;
+use layerscope_stats::PointState;
+use layerscope_stats::sketch::Tensors;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::store::folder::Folder;
+use crate::store::point_name::PointName;
+use crate::store::state::{About, Fingerprint, StateFile, differences, write_state};
+
+/// Saving may take this fraction of the time.
+const SAVING_SHARE: f64 = 0.05;
+
+/// How long to wait for the lock of a process that may just be ending.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(20);
+const PLAN: &str = "plan.json";
+
+/// What a resumed run must find unchanged, and what it need not compute again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SavedPlan {
+    /// Of model, corpus and settings.
+    pub fingerprint: Fingerprint,
+    /// The inputs as they were.
+    pub inputs: Vec<InputStamp>,
+    /// Norms beyond which states are massive, point by point.
+    pub massive: Vec<Option<f64>>,
+    /// Points of each pass, counted among the measured ones.
+    pub passes: Vec<usize>,
+}
+
+/// A plan as it lies on disk: one wrong digit of a threshold must not go unnoticed.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    checksum: u32,
+    plan: Value,
+}
+
+/// CRC-32 of a value as JSON.
+fn checksum(value: &Value) -> u32 {
+    crc32fast::hash(value.to_string().as_bytes())
+}
+
+/// How a file looked when it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputStamp {
+    /// Its path.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// When it was last changed, in nanoseconds.
+    pub modified: u64,
+}
+
+impl InputStamp {
+    /// Of an input that is a file; others have none.
+    pub fn of(path: &str) -> Option<InputStamp> {
+        let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH).duration_since(UNIX_EPOCH).unwrap_or_default();
+        Some(InputStamp { path: path.to_owned(), bytes: metadata.len(), modified: modified.as_nanos() as u64 })
+    }
+
+    /// Whether the file still looks so.
+    pub fn is_unchanged(&self) -> bool {
+        InputStamp::of(&self.path).as_ref() == Some(self)
+    }
+}
+
+/// The folder, held by this process alone.
+pub struct Work {
+    store: Folder,
+    _lock: File,
+    /// Which of the two checkpoint files is written next.
+    turn: usize,
+    saved: Instant,
+    saving: Duration,
+    begun: Instant,
+    /// Seconds that earlier processes spent on what they saved.
+    before: f64,
+}
+
+/// A checkpoint that was found.
+pub struct Restored {
+    /// The batch that comes next.
+    pub next: usize,
+    /// The states before it.
+    pub states: Vec<(Point, PointState)>,
+}
+
+impl Work {
+    /// Opens the folder of a run and makes sure that nobody else works in it.
+    pub fn open(out: &Path) -> Result<Work> {
+        let begun = Instant::now();
+        let (store, lock) = loop {
+            if let Some(held) = try_lock(out)? {
+                break held;
+            }
+            // The lock of a process that was killed a moment ago is free only when the process is gone.
+            if begun.elapsed() >= PATIENCE {
+                let line = format!("{}: another process works in this folder; wait for it, or choose another ", out.display());
+                return Err(Error::refused(line![line, setting("out")]));
+            }
+            std::thread::sleep(PAUSE);
+        };
+        Ok(Work { store, _lock: lock, turn: 0, saved: Instant::now(), saving: Duration::ZERO, begun: Instant::now(), before: 0.0 })
+    }
+
+    /// Removes everything an earlier run left.
+    pub fn clear(&self) -> Result<()> {
+        let folder = self.store.path("");
+        for entry in fs::read_dir(&folder).map_err(|source| Error::io(&folder, source))? {
+            let path = entry.map_err(|source| Error::io(&folder, source))?.path();
+            if path.file_name().is_some_and(|name| name != "lock") {
+                fs::remove_file(&path).map_err(|source| Error::io(&path, source))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A file of the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.store.path(name)
+    }
+
+    /// The plan of an earlier run, if it got so far.
+    pub fn saved_plan(&self) -> Result<Option<SavedPlan>> {
+        let sealed: Option<Sealed> = self.read_json(PLAN)?;
+        let Some(sealed) = sealed else { return Ok(None) };
+        let plan = if sealed.checksum == checksum(&sealed.plan) { serde_json::from_value(sealed.plan).ok() } else { None };
+        plan.map(Some).ok_or_else(|| self.damaged(PLAN))
+    }
+
+    /// Saves the plan; from then on the run can be resumed.
+    pub fn save_plan(&self, plan: &SavedPlan) -> Result<()> {
+        let plan = serde_json::to_value(plan).map_err(|error| Error::io(&self.store.path(PLAN), error.into()))?;
+        self.write_json(PLAN, &Sealed { checksum: checksum(&plan), plan })
+    }
+
+    /// A file of the folder as a value, if it is there.
+    pub fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        let path = self.store.path(name);
+        match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|_| self.damaged(name)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(&path, error)),
+        }
+    }
+
+    /// Writes a value as a file of the folder.
+    pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_vec_pretty(value).map_err(|error| Error::io(&self.store.path(name), error.into()))?;
+        self.store.put_atomic(name, |out| out.write_all(&text))
+    }
+
+    fn damaged(&self, name: &str) -> Error {
+        Error::damaged(&self.store.path(name), line!["damaged; start again with ", setting("overwrite")])
+    }
+
+    /// Time spent so far, over all interruptions.
+    pub fn seconds(&self) -> f64 {
+        self.before + self.begun.elapsed().as_secs_f64()
+    }
+
+    /// Whether it is time to save again: every `interval`, stretched so that saving stays a small part of the time.
+    pub fn is_due(&self, interval: Duration) -> bool {
+        self.saved.elapsed() >= interval.max(self.saving.div_f64(SAVING_SHARE))
+    }
+
+    /// Saves the states of a pass as they are before batch `next`.
+    pub fn save(
+        &mut self,
+        fingerprint: &Fingerprint,
+        blocks: usize,
+        pass: usize,
+        next: usize,
+        states: &[(Point, &PointState)],
+    ) -> Result<()> {
+        let start = Instant::now();
+        let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass, "next": next, "seconds": self.seconds() }) };
+        write_state(&self.store, &checkpoint_name(self.turn), &about, &all_tensors(blocks, states))?;
+        self.turn = 1 - self.turn;
+        (self.saved, self.saving) = (Instant::now(), start.elapsed());
+        Ok(())
+    }
+
+    /// The latest whole checkpoint of a pass. `warn` hears of damaged ones.
+    pub fn restore(
+        &mut self,
+        fingerprint: &Fingerprint,
+        blocks: usize,
+        pass: usize,
+        points: &[Point],
+        warn: &mut dyn FnMut(String),
+    ) -> Result<Option<Restored>> {
+        self.saved = Instant::now();
+        let mut found: Vec<(usize, usize, StateFile)> = Vec::new();
+        for turn in 0..2 {
+            let path = self.store.path(&checkpoint_name(turn));
+            if !path.exists() {
+                continue;
+            }
+            match StateFile::open(&path) {
+                Ok(file) => {
+                    let number = |key: &str| file.about().details[key].as_u64().map(|number| number as usize);
+                    if let (Some(of), Some(next)) = (number("pass"), number("next"))
+                        && of == pass
+                    {
+                        file.expect(fingerprint)?;
+                        found.push((next, turn, file));
+                    }
+                }
+                Err(error) => warn(format!("{error}; using the one before it")),
+            }
+        }
+        found.sort_by_key(|(next, turn, _)| (*next, *turn));
+        while let Some((next, turn, file)) = found.pop() {
+            match read_points(&file, blocks, points) {
+                Ok(states) => {
+                    self.before = self.before.max(seconds(&file));
+                    self.turn = 1 - turn;
+                    return Ok(Some(Restored { next, states }));
+                }
+                Err(error) => warn(format!("{error}; using the one before it")),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Saves the finished states of a pass.
+    pub fn finish_pass(&self, fingerprint: &Fingerprint, blocks: usize, pass: usize, states: &[(Point, &PointState)]) -> Result<()> {
+        let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass, "seconds": self.seconds() }) };
+        write_state(&self.store, &pass_name(pass), &about, &all_tensors(blocks, states))?;
+        for turn in 0..2 {
+            let _ = fs::remove_file(self.store.path(&checkpoint_name(turn)));
+        }
+        Ok(())
+    }
+
+    /// The finished states of a pass, if there are any and they are whole. `warn` hears of damaged ones.
+    pub fn finished_pass(&mut self, fingerprint: &Fingerprint, pass: usize, warn: &mut dyn FnMut(String)) -> Result<Option<StateFile>> {
+        if !self.store.path(&pass_name(pass)).exists() {
+            return Ok(None);
+        }
+        match self.open_pass(pass).and_then(|file| file.verify().map(|()| file)) {
+            Ok(file) => {
+                file.expect(fingerprint)?;
+                self.before = self.before.max(seconds(&file));
+                Ok(Some(file))
+            }
+            Err(error @ Error::Damaged { .. }) => {
+                warn(format!("{error}; measuring its layers again"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The states of a pass that was finished.
+    pub fn open_pass(&self, pass: usize) -> Result<StateFile> {
+        StateFile::open(&self.store.path(&pass_name(pass)))
+    }
+
+    /// Removes the whole folder.
+    pub fn remove(self) -> Result<()> {
+        let folder = self.store.path("");
+        fs::remove_dir_all(&folder).map_err(|source| Error::io(&folder, source))
+    }
+}
+
+/// The folder and its lock, unless somebody else has it.
+fn try_lock(out: &Path) -> Result<Option<(Folder, File)>> {
+    let store = Folder::create(&out.join(".work"))?;
+    let path = store.path("lock");
+    let lock = match File::create(&path) {
+        // Whoever held the folder has just removed it.
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        lock => lock.map_err(|source| Error::io(&path, source))?,
+    };
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(source)) => return Err(Error::io(&path, source)),
+    }
+    // A lock on a file that is gone guards nothing.
+    let same = |own: fs::Metadata| fs::metadata(&path).is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
+    let own = lock.metadata().map_err(|source| Error::io(&path, source))?;
+    Ok(same(own).then_some((store, lock)))
+}
+
+/// Refuses to continue a run of another model, corpus or setting, and says what differs.
+pub fn expect_same(out: &Path, there: &Fingerprint, here: &Fingerprint) -> Result<()> {
+    let differences = differences(there, here);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Error::mismatch(line![
+        format!("{} holds another run: {differences}; give the same settings, choose another ", out.display()),
+        setting("out"),
+        ", or start again with ",
+        setting("overwrite")
+    ]))
+}
+
+/// Time that was spent until a file was written.
+fn seconds(file: &StateFile) -> f64 {
+    file.about().details["seconds"].as_f64().unwrap_or(0.0)
+}
+
+fn checkpoint_name(turn: usize) -> String {
+    format!("checkpoint-{turn}.safetensors")
+}
+
+fn pass_name(pass: usize) -> String {
+    format!("pass-{pass}.safetensors")
+}
+
+fn all_tensors<'a>(blocks: usize, states: &[(Point, &'a PointState)]) -> Tensors<'a> {
+    let mut tensors = Tensors::default();
+    states.iter().for_each(|(at, state)| tensors.nest(&PointName::of(*at, blocks).stored(), state.encode()));
+    tensors
+}
+
+fn read_points(file: &StateFile, blocks: usize, points: &[Point]) -> Result<Vec<(Point, PointState)>> {
+    points.iter().map(|&at| Ok((at, PointState::decode(&mut file.read(&PointName::of(at, blocks).stored())?)?))).collect()
+}

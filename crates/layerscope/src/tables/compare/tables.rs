@@ -1,0 +1,187 @@
+//! A comparison as tables: one row a pair for programs, runs side by side for people.
+
+use layerscope_report::text::distinct;
+use layerscope_report::{Cell, Column, Table};
+
+use super::{Comparison, Difference, Row, Value};
+use crate::error::Result;
+use crate::tables::summary::short_real;
+
+/// The measures of the overview: a heading, and what they are called.
+const OVERVIEW: [(&str, &str, &str, Option<&str>); 9] = [
+    ("Q", "all", "q", None),
+    ("M/Q", "all", "m_over_q", None),
+    ("V_W/Q", "all", "v_within_over_q", None),
+    ("C.V. of Q over the selected groups", "selected", "cv_q", None),
+    ("slope of V on M over the selected groups", "selected", "slope_v_on_m", None),
+    ("R^2 of V on M over the selected groups", "selected", "r2_v_on_m", None),
+    ("mean cosine", "all", "mean_cosine", None),
+    ("anisotropy (SVD)", "all", "anisotropy_svd", Some("corpus")),
+    ("intrinsic dimension (TwoNN)", "sample", "intrinsic_dimension", Some("twonn")),
+];
+
+/// A row, and a run that is compared with the first.
+struct Pair<'a> {
+    row: &'a Row,
+    run: usize,
+}
+
+impl Pair<'_> {
+    fn first(&self) -> Option<&Value> {
+        self.row.values[0].as_ref()
+    }
+
+    fn value(&self) -> Option<&Value> {
+        self.row.values[self.run].as_ref()
+    }
+
+    fn difference(&self) -> Option<Difference> {
+        self.row.differences[self.run]
+    }
+}
+
+impl Comparison {
+    /// One row a measure, place and run other than the first.
+    pub fn tidy(&self) -> Result<Table> {
+        let places = self.rows.iter().flat_map(|row| (1..row.values.len()).map(move |run| Pair { row, run }));
+        let pairs: Vec<Pair> = places.filter(|pair| pair.value().is_some()).collect();
+        let text = |of: &dyn Fn(&Pair) -> Option<String>| Column::Text(pairs.iter().map(of).collect());
+        let real = |of: &dyn Fn(&Pair) -> Option<f64>| Column::Real(pairs.iter().map(of).collect());
+        let integer = |of: &dyn Fn(&Pair) -> Option<i64>| Column::Integer(pairs.iter().map(of).collect());
+        Ok(Table::new([
+            ("run", text(&|pair| Some(self.labels[pair.run].clone()))),
+            ("first", text(&|_| Some(self.labels[0].clone()))),
+            ("layer", integer(&|pair| pair.value()?.layer)),
+            ("point", text(&|pair| Some(pair.value()?.point.clone()))),
+            ("depth", real(&|pair| pair.value()?.depth)),
+            ("first_layer", integer(&|pair| pair.first()?.layer)),
+            ("first_point", text(&|pair| Some(pair.first()?.point.clone()))),
+            ("first_depth", real(&|pair| pair.first()?.depth)),
+            ("selection", text(&|pair| Some(pair.row.key.selection.clone()))),
+            ("measure", text(&|pair| Some(pair.row.key.measure.clone()))),
+            ("variant", text(&|pair| pair.row.key.variant.clone())),
+            ("step", integer(&|pair| pair.row.key.step)),
+            ("value", real(&|pair| pair.value()?.value)),
+            ("se", real(&|pair| pair.value()?.se)),
+            ("n", integer(&|pair| pair.value()?.n)),
+            ("first_value", real(&|pair| pair.first()?.value)),
+            ("first_se", real(&|pair| pair.first()?.se)),
+            ("first_n", integer(&|pair| pair.first()?.n)),
+            ("difference", real(&|pair| Some(pair.difference()?.value))),
+            ("difference_se", real(&|pair| pair.difference()?.se)),
+            ("difference_error", text(&|pair| Some(error_name(pair.difference()?)?.to_owned()))),
+        ])?)
+    }
+
+    /// One row a measure and place; a column a run, a difference and an error. Columns that say nothing are left out.
+    pub fn wide(&self) -> Result<Table> {
+        let first = |row: &Row| row.values[0].clone();
+        let text = |of: &dyn Fn(&Row) -> Option<String>| Column::Text(self.rows.iter().map(of).collect());
+        let real = |of: &dyn Fn(&Row) -> Option<f64>| Column::Real(self.rows.iter().map(of).collect());
+        let integer = |of: &dyn Fn(&Row) -> Option<i64>| Column::Integer(self.rows.iter().map(of).collect());
+        let mut columns = vec![
+            ("layer".to_owned(), integer(&|row| first(row)?.layer)),
+            ("point".to_owned(), text(&|row| Some(first(row)?.point))),
+            ("selection".to_owned(), text(&|row| Some(row.key.selection.clone()))),
+            ("measure".to_owned(), text(&|row| Some(row.key.measure.clone()))),
+            ("variant".to_owned(), text(&|row| row.key.variant.clone())),
+            ("step".to_owned(), integer(&|row| row.key.step)),
+        ];
+        for (run, label) in self.labels.iter().enumerate() {
+            let value = |row: &Row| row.values[run].clone();
+            if self.rows.iter().any(|row| value(row).is_some_and(|value| Some(value.layer) != first(row).map(|first| first.layer))) {
+                columns.push((format!("{label} layer"), integer(&|row| value(row)?.layer)));
+            }
+            columns.push((label.clone(), real(&|row| value(row)?.value)));
+            columns.push((format!("{label} ±"), real(&|row| value(row)?.se)));
+        }
+        for (run, label) in self.labels.iter().enumerate().skip(1) {
+            let name = format!("{label} - {}", self.labels[0]);
+            columns.push((name.clone(), real(&|row| Some(row.differences[run]?.value))));
+            columns.push((format!("{name} ±"), real(&|row| row.differences[run]?.se)));
+        }
+        let says = |column: &Column| (0..column.len()).any(|row| column.cell(row) != Cell::Null);
+        columns.retain(|(_, column)| says(column));
+        let (names, columns): (Vec<String>, Vec<Column>) = columns.into_iter().unzip();
+        Ok(Table::new(distinct(names).into_iter().zip(columns))?)
+    }
+
+    /// A few measures in lines that fit a terminal; all that there are where `all` is set.
+    pub fn overview(&self, all: bool) -> String {
+        let letters: Vec<String> = (0..self.labels.len()).map(letter).collect();
+        let mut lines: Vec<String> = letters.iter().zip(&self.labels).map(|(letter, label)| format!("{letter}  {label}")).collect();
+        lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
+        let mut start = 0;
+        while start < self.rows.len() {
+            let key = &self.rows[start].key;
+            let end = (start..self.rows.len()).find(|&row| self.rows[row].key != *key).unwrap_or(self.rows.len());
+            let known = OVERVIEW
+                .iter()
+                .find(|(_, selection, measure, variant)| {
+                    key.selection == *selection && key.measure == *measure && key.variant.as_deref() == *variant
+                })
+                .map(|(heading, ..)| (*heading).to_owned());
+            let plain = || {
+                [Some(key.measure.as_str()), key.variant.as_deref(), Some(&key.selection)]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
+            if let Some(heading) = known.or_else(|| all.then(plain)) {
+                let step = key.step.map_or(String::new(), |step| format!(", step {step}"));
+                lines.extend([String::new(), format!("{heading}{step}")]);
+                lines.extend(self.block(&letters, start..end));
+            }
+            start = end;
+        }
+        lines.join("\n")
+    }
+
+    /// The lines of one measure.
+    fn block(&self, letters: &[String], rows: std::ops::Range<usize>) -> Vec<String> {
+        let rows = &self.rows[rows];
+        let mut headings = vec!["layer".to_owned()];
+        headings.extend(letters.iter().cloned());
+        headings.extend(letters.iter().skip(1).flat_map(|letter| [format!("{letter} - {}", letters[0]), "±".to_owned()]));
+        let number = |number: Option<f64>| number.map_or("-".to_owned(), short_real);
+        let cells = |row: &Row| {
+            let mut cells = vec![place(row)];
+            cells.extend(row.values.iter().map(|value| number(value.as_ref().and_then(|value| value.value))));
+            let differences = row.differences.iter().skip(1);
+            cells.extend(differences.flat_map(|own| [number(own.map(|own| own.value)), number(own.and_then(|own| own.se))]));
+            cells
+        };
+        let table: Vec<Vec<String>> = std::iter::once(headings).chain(rows.iter().map(cells)).collect();
+        let first = table.iter().map(|cells| cells[0].chars().count()).max().unwrap_or(0).max(8);
+        let line = |cells: &Vec<String>| {
+            let rest = cells[1..].iter().map(|cell| format!("{cell:>11}")).collect::<String>();
+            format!("{:<first$}{rest}", cells[0])
+        };
+        table.iter().map(line).collect()
+    }
+}
+
+/// Where a row is: the first run's layer, and the others' where they are not the same.
+fn place(row: &Row) -> String {
+    let name = |value: &Value| match (value.layer, value.point.as_str()) {
+        (Some(layer), "embedding") => format!("{layer} emb"),
+        (Some(layer), "final_norm") => format!("{layer} norm"),
+        (Some(layer), _) => layer.to_string(),
+        (None, point) => point.to_owned(),
+    };
+    let mut names: Vec<String> = row.values.iter().map(|value| value.as_ref().map_or("-".to_owned(), name)).collect();
+    if names.iter().all(|name| *name == names[0]) {
+        names.truncate(1);
+    }
+    names.join(" | ")
+}
+
+fn error_name(difference: Difference) -> Option<&'static str> {
+    difference.se.map(|_| if difference.paired { "paired" } else { "independent" })
+}
+
+/// A, B, ..., Z, R27, ...
+fn letter(run: usize) -> String {
+    u8::try_from(run).ok().filter(|run| *run < 26).map_or_else(|| format!("R{}", run + 1), |run| char::from(b'A' + run).to_string())
+}

@@ -1,0 +1,242 @@
+//! From the state of a run to its tables, one point in memory at a time.
+
+use std::collections::HashMap;
+
+use layerscope_report::{Column, Table};
+use layerscope_stats::PointState;
+use layerscope_stats::measure::{ComponentRow, Family, GroupRow, Identity, LayerRow, PointInputs, PointTables, Settings, TokenRow};
+use layerscope_stats::sketch::{HashSample, Sketches, TokenSamples};
+
+use crate::error::Result;
+use crate::store::facts::{Facts, PointFacts};
+
+/// The tables of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tables {
+    /// One row per point, selection and measure.
+    pub layers: Table,
+    /// One row per point and group.
+    pub groups: Table,
+    /// One row per point and component.
+    pub components: Table,
+    /// Eigenvalues of the covariance at every point, where it is kept.
+    pub spectra: Option<Table>,
+    /// The kept states of chosen tokens in a plane, where there are any.
+    pub tokens: Option<Table>,
+    /// One row per point and identity.
+    pub identities: Table,
+    /// Why values are missing.
+    pub notes: Vec<String>,
+    /// States that were left out, over all points.
+    pub excluded: u64,
+}
+
+/// Where the states of a run are, one point at a time.
+pub trait PointSource {
+    /// The sketches of a point, without its kept states.
+    fn state(&self, point: &PointFacts) -> Result<PointState>;
+    /// Those beside the moments alone.
+    fn sketches(&self, point: &PointFacts) -> Result<Sketches>;
+    /// Its kept states: the sample, and those of chosen groups.
+    fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)>;
+    /// The name of a document of a kept state, by its number.
+    fn document(&self, number: u64) -> Option<String>;
+}
+
+/// The tables of norms and cosines alone: all that depends on the selected groups.
+pub fn norm_tables(facts: &Facts, source: &dyn PointSource) -> Result<Tables> {
+    let mut builder = Builder::new(facts, source);
+    for (at, point) in facts.points.iter().enumerate() {
+        let state = source.state(point)?;
+        builder.excluded += state.excluded;
+        builder.add(at, PointTables::of_moments(&state.moments, &settings(facts, point, 1))?);
+    }
+    builder.finish()
+}
+
+/// All tables; `show` hears how many points are done.
+pub fn tables(facts: &Facts, source: &dyn PointSource, threads: usize, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
+    let mut builder = Builder::new(facts, source);
+    for (at, point) in facts.points.iter().enumerate() {
+        show(at, facts.points.len());
+        let state = source.state(point)?;
+        let next = facts.points.get(at + 1).map(|next| source.sketches(next)).transpose()?;
+        let (sample, tokens) = source.kept(point)?;
+        let inputs = PointInputs {
+            moments: &state.moments,
+            sketches: &state.sketches,
+            next: next.as_ref(),
+            sample: Some(&sample).filter(|sample| !sample.is_empty()),
+            tokens: Some(&tokens).filter(|tokens| tokens.iter().next().is_some()),
+        };
+        builder.excluded += state.excluded;
+        builder.add(at, PointTables::new(inputs, &settings(facts, point, threads))?);
+    }
+    builder.finish()
+}
+
+fn settings(facts: &Facts, point: &PointFacts, threads: usize) -> Settings {
+    Settings {
+        frequency: facts.frequency.clone(),
+        predicted_q: point.predicted_q,
+        families: facts.families.iter().filter_map(|name| Family::named(name)).collect(),
+        clusters: facts.clusters.clone(),
+        threads,
+        ..Settings::default()
+    }
+}
+
+/// Rows of all tables as they grow.
+struct Builder<'a> {
+    facts: &'a Facts,
+    source: &'a dyn PointSource,
+    order: Vec<(u32, u64)>,
+    layers: Vec<(usize, LayerRow)>,
+    groups: Vec<(usize, u64, GroupRow)>,
+    components: Vec<(usize, ComponentRow)>,
+    spectra: Vec<(usize, usize, f64)>,
+    tokens: Vec<(usize, TokenRow)>,
+    identities: Vec<(usize, Identity)>,
+    notes: Vec<String>,
+    excluded: u64,
+}
+
+impl<'a> Builder<'a> {
+    fn new(facts: &'a Facts, source: &'a dyn PointSource) -> Builder<'a> {
+        let (layers, groups, components, spectra, tokens, identities, notes, excluded) = Default::default();
+        Builder { facts, source, order: facts.ordered_groups(), layers, groups, components, spectra, tokens, identities, notes, excluded }
+    }
+
+    fn add(&mut self, at: usize, tables: PointTables) {
+        let name = self.facts.points[at].at;
+        let mut rows: HashMap<u32, GroupRow> = tables.groups.into_iter().map(|row| (row.group, row)).collect();
+        self.groups.extend(self.order.iter().filter_map(|(number, id)| rows.remove(number).map(|row| (at, *id, row))));
+        self.layers.extend(tables.layers.into_iter().map(|row| (at, row)));
+        self.components.extend(tables.components.into_iter().map(|row| (at, row)));
+        self.identities.extend(tables.identities.into_iter().map(|row| (at, row)));
+        self.spectra.extend(tables.spectrum.iter().enumerate().map(|(rank, &value)| (at, rank + 1, value)));
+        self.tokens.extend(tables.tokens.into_iter().map(|row| (at, row)));
+        self.notes.extend(tables.notes.into_iter().map(|note| format!("layer {} ({}): {note}", name.layer, name.point())));
+    }
+
+    fn finish(self) -> Result<Tables> {
+        Ok(Tables {
+            layers: self.layers_table()?,
+            groups: self.groups_table()?,
+            components: self.components_table()?,
+            spectra: self.spectra_table()?,
+            tokens: self.tokens_table()?,
+            identities: self.identities_table()?,
+            notes: self.notes,
+            excluded: self.excluded,
+        })
+    }
+
+    /// The columns `layer` and `point` of rows of these points.
+    fn places(&self, points: impl Iterator<Item = usize> + Clone) -> [(&'static str, Column); 2] {
+        let of = |at: usize| &self.facts.points[at];
+        let layer = Column::Integer(points.clone().map(|at| Some(i64::from(of(at).at.layer))).collect());
+        let point = Column::Text(points.map(|at| Some(of(at).at.point().to_owned())).collect());
+        [("layer", layer), ("point", point)]
+    }
+
+    fn layers_table(&self) -> Result<Table> {
+        let rows = &self.layers;
+        let repeated = |text: Option<&String>| Column::Text(vec![text.cloned(); rows.len()]);
+        let text = |of: &dyn Fn(&LayerRow) -> Option<String>| Column::Text(rows.iter().map(|(_, row)| of(row)).collect());
+        let real = |of: &dyn Fn(&LayerRow) -> Option<f64>| Column::Real(rows.iter().map(|(_, row)| of(row)).collect());
+        let mut columns =
+            vec![("model", repeated(Some(&self.facts.model.name))), ("revision", repeated(self.facts.model.revision.as_ref()))];
+        columns.extend(self.places(rows.iter().map(|(at, _)| *at)));
+        columns.extend([
+            ("selection", text(&|row| Some(row.selection.name().to_owned()))),
+            ("measure", text(&|row| Some(row.measure.to_owned()))),
+            ("variant", text(&|row| row.variant.clone())),
+            ("value", real(&|row| row.value)),
+            ("se", real(&|row| row.se)),
+            ("n", Column::Integer(rows.iter().map(|(_, row)| Some(row.n as i64)).collect())),
+            ("step", Column::Integer(vec![None; rows.len()])),
+        ]);
+        Ok(Table::new(columns)?)
+    }
+
+    fn groups_table(&self) -> Result<Table> {
+        let rows = &self.groups;
+        let of = |row: &GroupRow| &self.facts.groups[row.group as usize];
+        let real = |of: &dyn Fn(&GroupRow) -> Option<f64>| Column::Real(rows.iter().map(|(_, _, row)| of(row)).collect());
+        let mut columns = self.places(rows.iter().map(|(at, _, _)| *at)).to_vec();
+        columns.extend([
+            ("group_id", Column::Integer(rows.iter().map(|(_, id, _)| Some(*id as i64)).collect())),
+            ("group", Column::Text(rows.iter().map(|(_, _, row)| Some(of(row).name.clone())).collect())),
+            ("raw", Column::Text(rows.iter().map(|(_, _, row)| Some(of(row).raw.clone())).collect())),
+            ("subwords", Column::Integer(rows.iter().map(|(_, _, row)| Some(i64::from(of(row).subwords))).collect())),
+            ("n", Column::Integer(rows.iter().map(|(_, _, row)| Some(row.n as i64)).collect())),
+            ("q", real(&|row| Some(row.q))),
+            ("m", real(&|row| Some(row.m))),
+            ("v", real(&|row| Some(row.v))),
+            ("self_similarity", real(&|row| row.self_similarity)),
+            ("mean_norm", real(&|row| Some(row.mean_norm))),
+        ]);
+        Ok(Table::new(columns)?)
+    }
+
+    fn components_table(&self) -> Result<Table> {
+        let rows = &self.components;
+        let real = |of: &dyn Fn(&ComponentRow) -> Option<f64>| Column::Real(rows.iter().map(|(_, row)| of(row)).collect());
+        let mut columns = self.places(rows.iter().map(|(at, _)| *at)).to_vec();
+        columns.extend([
+            ("component", Column::Integer(rows.iter().map(|(_, row)| Some(i64::from(row.component))).collect())),
+            ("mean", real(&|row| Some(row.mean))),
+            ("variance", real(&|row| Some(row.variance))),
+            ("second_moment", real(&|row| Some(row.second_moment))),
+            ("variance_within", real(&|row| Some(row.variance_within))),
+            ("variance_between", real(&|row| Some(row.variance_between))),
+            ("cosine_contribution", real(&|row| row.cosine_contribution)),
+        ]);
+        Ok(Table::new(columns)?)
+    }
+
+    fn spectra_table(&self) -> Result<Option<Table>> {
+        let rows = &self.spectra;
+        let mut columns = self.places(rows.iter().map(|(at, _, _)| *at)).to_vec();
+        columns.extend([
+            ("rank", Column::Integer(rows.iter().map(|(_, rank, _)| Some(*rank as i64)).collect())),
+            ("eigenvalue", Column::Real(rows.iter().map(|(_, _, value)| Some(*value)).collect())),
+        ]);
+        (!rows.is_empty()).then(|| Ok(Table::new(columns)?)).transpose()
+    }
+
+    fn tokens_table(&self) -> Result<Option<Table>> {
+        let rows = &self.tokens;
+        let ids: HashMap<u32, u64> = self.order.iter().copied().collect();
+        let integer = |of: &dyn Fn(&TokenRow) -> Option<i64>| Column::Integer(rows.iter().map(|(_, row)| of(row)).collect());
+        let text = |of: &dyn Fn(&TokenRow) -> Option<String>| Column::Text(rows.iter().map(|(_, row)| of(row)).collect());
+        let real = |of: &dyn Fn(&TokenRow) -> Option<f64>| Column::Real(rows.iter().map(|(_, row)| of(row)).collect());
+        let mut columns = self.places(rows.iter().map(|(at, _)| *at)).to_vec();
+        columns.extend([
+            ("group_id", integer(&|row| ids.get(&row.group).map(|id| *id as i64))),
+            ("group", text(&|row| Some(self.facts.groups[row.group as usize].name.clone()))),
+            ("n", integer(&|row| Some(row.n as i64))),
+            ("role", text(&|row| Some(if row.state.is_some() { "state" } else { "mean" }.to_owned()))),
+            ("document", text(&|row| row.state.and_then(|(number, _)| self.source.document(number)))),
+            ("position", integer(&|row| row.state.map(|(_, position)| i64::from(position)))),
+            ("x", real(&|row| Some(row.x))),
+            ("y", real(&|row| Some(row.y))),
+            ("explainable_variance", real(&|row| row.explainable_variance)),
+        ]);
+        (!rows.is_empty()).then(|| Ok(Table::new(columns)?)).transpose()
+    }
+
+    fn identities_table(&self) -> Result<Table> {
+        let rows = &self.identities;
+        let text = |of: &dyn Fn(&Identity) -> &'static str| Column::Text(rows.iter().map(|(_, row)| Some(of(row).to_owned())).collect());
+        let mut columns = self.places(rows.iter().map(|(at, _)| *at)).to_vec();
+        columns.extend([
+            ("selection", text(&|row| row.selection.name())),
+            ("identity", text(&|row| row.identity)),
+            ("residual", Column::Real(rows.iter().map(|(_, row)| Some(row.residual).filter(|residual| residual.is_finite())).collect())),
+            ("n", Column::Integer(rows.iter().map(|(_, row)| Some(row.n as i64)).collect())),
+        ]);
+        Ok(Table::new(columns)?)
+    }
+}

@@ -1,0 +1,73 @@
+//! Tables of a run by name, and tables for other frequencies.
+
+use std::path::Path;
+
+use layerscope_error::{line, setting};
+use layerscope_report::{Cell, Run, Table};
+
+use super::trajectory::final_norm_table;
+use crate::error::{Error, Result};
+use crate::settings::parse;
+use crate::store::stored::StoredRun;
+
+/// The tables that a run can show, by name.
+pub const NAMES: [&str; 9] = ["layers", "groups", "components", "spectra", "tokens", "weights", "norms", "final-norm", "identities"];
+
+/// A table as the run wrote it.
+pub fn stored(folder: &Path, name: &str) -> Result<Table> {
+    let run = Run::open(folder)?;
+    let absent = || Error::usage(format!("{}: this run has no table `{name}`", folder.display()));
+    match name {
+        "layers" => Ok(run.layers),
+        "groups" => run.groups.ok_or_else(absent),
+        "components" => run.components.ok_or_else(absent),
+        "spectra" => run.spectra.ok_or_else(absent),
+        "tokens" => run.tokens.ok_or_else(absent),
+        "norms" => run.norms.ok_or_else(absent),
+        "weights" => weights(&run.layers)?.ok_or_else(absent),
+        "final-norm" => final_norm_table(&run.layers)?.ok_or_else(absent),
+        "identities" => Ok(StoredRun::open(folder)?.norm_tables()?.identities),
+        _ => Err(Error::usage(line![setting("table"), format!(" `{name}` is unknown; give {}", crate::settings::table::or(&NAMES))])),
+    }
+}
+
+/// The rows of embedding matrices; None where they were not measured.
+fn weights(layers: &Table) -> Result<Option<Table>> {
+    let of_weights = |row: &usize| matches!(layers.text("point", *row), Some("input_embedding" | "output_embedding"));
+    let rows: Vec<(usize, usize)> = (0..layers.rows()).filter(of_weights).map(|row| (0, row)).collect();
+    Ok((!rows.is_empty()).then(|| Table::gather(&[layers], &rows)).transpose()?)
+}
+
+/// A table computed again for other frequencies.
+pub fn with_frequency(folder: &Path, frequency: &str, name: &str) -> Result<Table> {
+    let mut run = StoredRun::open(folder)?;
+    if run.facts.frequency.is_none() {
+        return Err(Error::usage(line![setting("frequency"), format!(" has no meaning for a run grouped by {}", run.facts.grouping)]));
+    }
+    run.facts.frequency = Some(parse::frequency(frequency)?);
+    let tables = run.norm_tables()?;
+    match name {
+        "layers" => reselected(&Run::open(folder)?.layers, &tables.layers),
+        "identities" => Ok(tables.identities),
+        _ => Err(Error::usage(line![setting("frequency"), format!(" does not change the table `{name}`; give layers or identities")])),
+    }
+}
+
+/// The stored table with the rows of the selected groups taken from another one.
+fn reselected(stored: &Table, fresh: &Table) -> Result<Table> {
+    let key = |table: &Table, row: usize| {
+        ["layer", "point", "selection"].map(|name| format!("{:?}", table.column(name).map(|column| column.cell(row))))
+    };
+    let selected =
+        |table: &Table, row: usize| matches!(table.column("selection").map(|column| column.cell(row)), Some(Cell::Text("selected")));
+    let mut rows = Vec::new();
+    for row in 0..stored.rows() {
+        if !selected(stored, row) {
+            rows.push((0, row));
+        } else if row == 0 || key(stored, row - 1) != key(stored, row) {
+            let wanted = key(stored, row);
+            rows.extend((0..fresh.rows()).filter(|&other| key(fresh, other) == wanted).map(|other| (1, other)));
+        }
+    }
+    Ok(Table::gather(&[stored, fresh], &rows)?)
+}
