@@ -48,6 +48,29 @@ fn shards_together_are_the_whole() {
 }
 
 #[test]
+fn a_shard_that_counts_the_whole_holds_its_part_and_the_counts_of_all() {
+    let folder = Folder::new();
+    let mut settings = corpus(&folder);
+    let counts = |groups: &[layerscope_corpus::Group]| {
+        let mut counts: Vec<_> = groups.iter().map(|group| (group.raw.clone(), group.count)).collect();
+        counts.sort();
+        counts
+    };
+    let whole = counts(spool(&folder, &settings).unwrap().groups());
+    for index in 0..3 {
+        settings.shard = Shard { index, count: 3 };
+        settings.count_whole = false;
+        let part = spool(&folder, &settings).unwrap();
+        assert_eq!(counts(part.whole_groups()), counts(part.groups()));
+        settings.count_whole = true;
+        let counting = spool(&folder, &settings).unwrap();
+        assert_eq!(contents(&counting), contents(&part));
+        assert_eq!(counts(counting.groups()), counts(part.groups()));
+        assert_eq!(counts(counting.whole_groups()), whole);
+    }
+}
+
+#[test]
 fn every_shard_has_the_same_pilot() {
     let folder = Folder::new();
     let mut settings = corpus(&folder);
