@@ -149,7 +149,7 @@ impl Collector {
     pub fn merge(&self, other: &Collector) -> Result<()> {
         let differing = differences(&other.settings.fingerprint(), &self.settings.fingerprint());
         if !differing.is_empty() {
-            return Err(Error::mismatch(format!("these were collected in another way: {differing}")));
+            return Err(Error::mismatch(format!("the settings of the two collectors differ: {differing}")));
         }
         let (keys, points): (Groups, Vec<(PointName, CollectedPoint)>) = {
             let points = lock(&other.points);

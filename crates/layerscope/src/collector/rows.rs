@@ -77,7 +77,7 @@ impl<'a> StateRows<'a> {
     pub(super) fn check(&self, settings: &CollectorSettings) -> Result<usize> {
         let dim = settings.dim;
         if !self.states.len().is_multiple_of(dim) {
-            return Err(Error::usage(format!("{} numbers are no rows of {dim} components", self.states.len())));
+            return Err(Error::usage(format!("{} numbers do not make rows of {dim} components", self.states.len())));
         }
         let rows = self.states.len() / dim;
         let groups = match self.groups {

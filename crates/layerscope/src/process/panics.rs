@@ -16,14 +16,14 @@ pub fn caught<T>(command: impl FnOnce() -> Result<T>) -> Result<T> {
     set_hook(Box::new(remember));
     catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|_| {
         let what = LAST.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Err(Error::Defect(what.unwrap_or_else(|| "a panic without words".to_owned())))
+        Err(Error::Defect(what.unwrap_or_else(|| "a panic without a message".to_owned())))
     })
 }
 
 fn remember(panic: &PanicHookInfo<'_>) {
     let payload = panic.payload();
     let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    let what = text.unwrap_or("a panic without words");
+    let what = text.unwrap_or("a panic without a message");
     if what != SECOND_HAND {
         let place = panic.location().map_or(String::new(), |place| format!(" ({}:{})", place.file(), place.line()));
         let line: Vec<&str> = what.split_whitespace().collect();

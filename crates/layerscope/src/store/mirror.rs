@@ -264,7 +264,7 @@ fn entries(remote: &Remote, address: &str, cancel: &AtomicBool) -> Result<BTreeM
 
 fn download(remote: &Remote, entry: &Entry, folder: &Path, name: &str, cancel: &AtomicBool) -> Result<()> {
     if name.split('/').any(|part| part.is_empty() || part == ".." || part.contains('\\')) {
-        return Err(Error::refused(format!("{}: a name that is none of a run's files", entry.address)));
+        return Err(Error::refused(format!("{}: not the name of a file of a run", entry.address)));
     }
     let (parent, last) = name.rsplit_once('/').map_or((folder.to_owned(), name), |(parent, last)| (folder.join(parent), last));
     let mut content = remote.open(&entry.address, cancel)?;

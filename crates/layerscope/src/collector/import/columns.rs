@@ -46,7 +46,7 @@ pub(super) fn read(path: &Path, options: &ImportOptions, settings: &CollectorSet
             continue;
         }
         if !values.len().is_multiple_of(rows) || values.is_empty() {
-            return Err(Error::usage(format!("{}: {} numbers are no {rows} states of one length", path.display(), values.len())));
+            return Err(Error::usage(format!("{}: {} numbers do not make {rows} states of equal length", path.display(), values.len())));
         }
         let dim = values.len() / rows;
         let column = |at: Option<usize>| at.map(|at| whole_numbers(group, at, &names[at].0, path)).transpose();
@@ -78,7 +78,7 @@ pub(super) fn read(path: &Path, options: &ImportOptions, settings: &CollectorSet
                 positions: positions.as_deref(),
                 mask: None,
             };
-            let layer = u32::try_from(layer).map_err(|_| Error::usage(format!("{}: layer {layer} is none", path.display())))?;
+            let layer = u32::try_from(layer).map_err(|_| Error::usage(format!("{}: layer {layer} is too large", path.display())))?;
             collector.update(PointName::of_layer(layer), &rows).map_err(|error| in_file(path, 0, error))?;
         }
     }
@@ -101,7 +101,7 @@ fn whole_numbers(group: &dyn RowGroupReader, at: usize, name: &str, path: &Path)
     let (values, rows): (Vec<i64>, usize) = match reader {
         ColumnReader::Int64ColumnReader(reader) => values(reader, |value| value, path)?,
         ColumnReader::Int32ColumnReader(reader) => values(reader, i64::from, path)?,
-        _ => return Err(Error::usage(format!("{}: column `{name}` has no whole numbers", path.display()))),
+        _ => return Err(Error::usage(format!("{}: column `{name}` does not hold whole numbers", path.display()))),
     };
     if values.len() != rows || values.iter().any(|value| *value < 0) {
         return Err(Error::usage(format!("{}: column `{name}` must have a whole number from 0 on in every row", path.display())));

@@ -114,7 +114,7 @@ impl StateFile {
         let differences = differences(&self.about.fingerprint, expected);
         match differences.is_empty() {
             true => Ok(()),
-            false => Err(Error::mismatch(format!("{} is not of this run: {differences}", self.path.display()))),
+            false => Err(Error::mismatch(format!("{} belongs to another run: {differences}", self.path.display()))),
         }
     }
 
