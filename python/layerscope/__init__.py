@@ -1,7 +1,7 @@
 """Layerscope: an instrument for looking inside Transformers.
 
-Any checkpoint and any text give the geometry of contextualized embeddings at every layer: norms and variances of every token, anisotropy and
-isotropy, intrinsic dimension, what changes from layer to layer, across models and training steps.
+Give it a checkpoint and a text. It measures the geometry of contextualized embeddings at every layer: norms and variances of every token,
+anisotropy and isotropy, intrinsic dimension, and how they change from layer to layer, between models and during training.
 
 >>> import layerscope as ls
 >>> run = ls.measure("pocket-bert", corpus="pocket/corpus/held-out.txt", limit=200, frequency="3:10000")
@@ -10,9 +10,10 @@ isotropy, intrinsic dimension, what changes from layer to layer, across models a
 >>> run.report("target/report.html").name
 'report.html'
 
-`measure` runs a corpus through a model, `Collector` takes states of anything that yields vectors, `load` reads a run, `merge` joins shards,
-`compare` puts runs side by side, `track` follows a training, `weights` needs no corpus, `trace` and `hook` look into torch models,
-`layerscope.ray.measure` uses a cluster. Everything that goes wrong is a subclass of `Error`.
+Use `measure` to run a corpus through a model, `track` to follow a training run, and `weights` to measure a checkpoint without a corpus.
+`Collector` takes states from any source; `import_states` reads them from files; `trace` and `hook` take them from torch models. `load` reads a
+finished run, `merge` joins shards, and `compare` puts runs side by side. `layerscope.ray.measure` uses a cluster. Every error is a subclass of
+`Error`.
 """
 
 from ._collector import Collector

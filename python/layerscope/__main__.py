@@ -1,4 +1,4 @@
-"""The command line program: ``python -m layerscope`` and the script ``layerscope``."""
+"""The command-line program: ``python -m layerscope`` and the script ``layerscope``."""
 
 import signal
 import sys
@@ -7,8 +7,8 @@ from . import _layerscope
 
 
 def main() -> int:
-    """Runs the program on the arguments of this process."""
-    # The program has its own answer to Ctrl-C: save, and go on another time.
+    """Run the program with the arguments of this process."""
+    # The program handles Ctrl-C itself: it saves the run, which can be resumed later.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _layerscope.main(["layerscope", *sys.argv[1:]])
 

@@ -1,4 +1,4 @@
-"""States from anywhere."""
+"""Measure states from any source."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from ._run import Run, _place
 
 
 class Collector:
-    """Gathers hidden states of anything that yields vectors, and measures them as `measure` would.
+    """Collect hidden states from any source of vectors, and measure them as `measure` does.
 
     Parameters
     ----------
     dim
-        Components of a state.
+        The number of components of a state.
     measures
-        "all" or families: norm, cosine, spectrum, partition, dimension, sequence, layers.
+        "all", or some of the families norm, cosine, spectrum, partition, dimension, sequence, layers.
     name
-        What the states are called in tables and figures; `model` may say more: family, revision, heads, parameters, vocabulary, causal.
+        The name of the states in tables and figures. `model` can add details: family, revision, heads, parameters, vocabulary, causal.
     frequency
-        MIN:MAX of n_t for the selected groups.
+        MIN:MAX, the range of n_t (occurrences) of the selected groups.
     sample_states, seed
-        How many states per layer the hash sample keeps (dimension, clusters, batches), and its seed.
+        How many states the hash sample keeps per layer (for dimension, clusters and batches), and its seed.
     tokens, token_states
-        Groups whose states are kept for the plane of figure 1, and how many of each.
+        Groups whose states are kept for figure 1, and how many states of each.
     clusters
-        Numbers of k-means clusters of the sample.
+        Numbers of clusters, such as [10, 100], for k-means on the sample.
     massive_norm
-        The norm beyond which a state counts as massive.
+        The norm above which a state counts as massive.
     confidence
-        Standard errors of q, m and mean_cosine over blocks of documents.
+        Compute standard errors of q, m and mean_cosine over blocks of documents.
     on_error
-        "fail" or "skip" rows with components that are not finite.
+        What to do with rows that have non-finite components: "fail" or "skip".
     group
-        What groups are: "token", "word", ...
+        What a group is: "token", "word", ...
 
-    Memory depends on the number of groups and layers, never on the number of states:
+    Memory depends on the number of groups and layers, not on the number of states:
 
     >>> import array, layerscope as ls
     >>> collector = ls.Collector(dim=2, measures="norm", name="toy")
@@ -52,8 +52,8 @@ class Collector:
     >>> run.groups["q"], run.groups["m"], run.groups["v"]
     ([3.0, 85.0], [2.0, 72.0], [1.0, 13.0])
 
-    Collectors can be pickled, saved and merged, so that processes, Dask, Spark or Ray need no help; and updated from several threads, the
-    interpreter's lock released meanwhile.
+    You can pickle, save and merge collectors, so they work with multiprocessing, Dask, Spark and Ray as they are. You can update a collector
+    from several threads: updates release the interpreter's lock.
     """
 
     def __init__(
@@ -88,33 +88,34 @@ class Collector:
         mask: Any = None,
         point: str | None = None,
     ) -> None:
-        """Adds the rows of `states` at a layer. A refused update changes nothing.
+        """Add the rows of `states` at a layer. If the update is refused, nothing changes.
 
-        `states` is any array whose last axis has `dim` components: numpy, torch (any device), jax, a buffer, anything with ``__dlpack__`` or
-        ``__array__``; float16, bfloat16, float32 or float64 (rounded to float32, the precision of all states here); strided and read-only
-        arrays too. A contiguous float32 array on the host is read where it lies.
+        `states` is any array whose last axis has `dim` components: numpy, torch (any device), jax, a buffer, or anything with ``__dlpack__``
+        or ``__array__``. It can be float16, bfloat16, float32 or float64; all states are rounded to float32. Strided and read-only arrays work
+        too. A contiguous float32 array on the host is read without a copy.
 
-        `groups` has the id or the text of every row's group, such as the token. `documents` (ids or texts) and `positions` (places in
-        the document) say who each row is: they make the hash sample and the measures of sequences well defined across processes;
-        without them dimension, partition, sequence and pair measures are null. Give a document's rows in one update. The same rows at the next
-        layer, right after each other, also give the measures between layers.
+        `groups` gives the id or the text of each row's group, such as its token. `documents` (ids or texts) and `positions` (places in the
+        document) identify the rows. They make the hash sample and the sequence measures the same however the rows are split among processes.
+        Without them, dimension, partition, sequence and pair measures are null. Give all rows of a document in one update. To get the measures
+        between layers, update the next layer with the same rows right after this one.
 
-        `mask` is false for rows that do not count, such as padding. `point` is "embedding" (what layer 0 is), "block" or "final_norm".
+        `mask` is false for rows to leave out, such as padding. `point` is "embedding" (the default at layer 0), "block" (the default at other
+        layers) or "final_norm".
         """
         self._native.update(layer, point, states, groups, documents, positions, mask)
 
     def merge(self, other: Collector) -> Collector:
-        """Adds what another collector with the same settings has gathered; returns this one."""
+        """Add the states of another collector with the same settings. Return this collector."""
         self._native.merge(other._native)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything to a file, atomically."""
+        """Save the collector to a file. The write is atomic."""
         self._native.save(Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Collector:
-        """Reads what `save` wrote; a damaged file is refused."""
+        """Load a collector that `save` wrote. A damaged file is refused."""
         return cls._of(_layerscope.NativeCollector.load(Path(path)))
 
     def finish(
@@ -124,10 +125,10 @@ class Collector:
         names: Mapping[Any, str] | Sequence[str] | None = None,
         overwrite: bool = False,
     ) -> Run:
-        """Makes the tables of everything so far. More can be gathered afterwards.
+        """Compute the tables of all states so far, and return them as a run. You can go on updating the collector.
 
-        `names` says what people call groups: a mapping from ids or texts, or a list by id. Without `out` the run lives in a temporary
-        folder for as long as the returned object does.
+        `names` gives groups readable names: a mapping from ids or texts, or a list indexed by id. `out` is the folder of the run, and
+        `overwrite` replaces what is there. Without `out`, the run is in a temporary folder that is deleted with the returned object.
         """
         if names is None:
             names = {}
@@ -144,17 +145,17 @@ class Collector:
 
     @property
     def dim(self) -> int:
-        """Components of a state."""
+        """The number of components of a state."""
         return self.settings["dim"]
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What is gathered, and how."""
+        """The settings of this collector."""
         return json.loads(self._native.settings())
 
     @property
     def states(self) -> dict[int, int]:
-        """States counted so far, by layer; the largest count where a layer has several points."""
+        """The number of states so far, by layer. If a layer has several points, the largest of their counts."""
         counts: dict[int, int] = {}
         for layer, _, count in self._native.places():
             counts[layer] = max(count, counts.get(layer, 0))
@@ -179,11 +180,11 @@ class Collector:
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a collector, by the names of its parameters, in the core's words."""
+    """Translate settings of a collector, by the names of its parameters, for the core."""
     defaults = Collector.__init__.__kwdefaults__
     for name in given:
         if name not in defaults:
-            raise TypeError(f"{name!r} is no setting of Collector")
+            raise TypeError(f"{name!r} is not a setting of Collector")
     chosen = {**defaults, **given}
     on_error, frequency, measures = (chosen.pop(name) for name in ("on_error", "frequency", "measures"))
     if on_error not in ("fail", "skip"):

@@ -1,4 +1,4 @@
-"""Several runs side by side."""
+"""Compare runs side by side."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from ._table import Table
 
 
 class Comparison:
-    """What runs say of the same measures at the same depth: `compare` makes it.
+    """The same measures of several runs, matched by depth. `compare` returns it.
 
-    `table` has a row for every measure, place and run other than the first: what it says (``run, layer, point, depth, selection, measure, variant,
-    step, value, se, n``), what the first run says at the same depth (``first_value`` and so on), and the ``difference`` with its
-    ``difference_se`` and where that error comes from (``difference_error``). `labels` are the names of the runs, `notes` what else is different between
-    them: differences of numbers may come from there.
+    `table` has a row for each measure at each place of every run but the first. A row has the run's own value (``run, layer, point, depth,
+    selection, measure, variant, step, value, se, n``), the first run's value at the same depth (``first_value`` and so on), the
+    ``difference``, its standard error (``difference_se``) and where that error comes from (``difference_error``).
+
+    `labels` are the names of the runs. `notes` list other differences between the runs, which may explain differences in the numbers.
     """
 
     labels: list[str]
@@ -31,11 +32,11 @@ class Comparison:
         self.labels, self.notes, self.table = labels, notes, table
 
     def summary(self) -> str:
-        """The chief measures of all runs, layer by layer, as text."""
+        """Return the main measures of all runs, layer by layer, as text."""
         return self._overview
 
     def figures(self, out: str | os.PathLike[str], **options: Any) -> list[Path]:
-        """Draws the figures of all runs; options are those of `layerscope.figures`."""
+        """Draw the figures of all runs. The options are those of `layerscope.figures`."""
         return figures(self._folders, out, **options)
 
     def __repr__(self) -> str:
@@ -48,11 +49,11 @@ class Comparison:
 def compare(
     runs: Sequence[Run | str | os.PathLike[str]], *, measures: str | Sequence[str] = (), frequency: str | None = None
 ) -> Comparison:
-    """Compares runs with the first of them: every measure at every depth, differences, and their standard errors.
+    """Compare runs with the first one: every measure at every depth, the differences, and their standard errors.
 
-    Layers are matched by relative depth, so that models of different depths can be compared; where all runs were measured with ``confidence``
-    on the same text, the errors of differences are those of pairs. `measures` keeps only these ("q,mean_cosine" or a list); `frequency` is MIN:MAX of
-    n_t for the selected groups, in place of each run's own.
+    Layers are matched by relative depth, so you can compare models of different depths. If all runs were measured with ``confidence`` on the
+    same text, the standard errors of differences are paired. `measures` selects measures ("q,mean_cosine" or a list). `frequency` is MIN:MAX,
+    the range of n_t of the selected groups; it replaces each run's own.
 
     >>> import layerscope as ls
     >>> one, other = (ls.measure(name, "pocket/corpus/held-out.txt", limit=80, measures="norm") for name in ("pocket-bert", "pocket-gpt"))

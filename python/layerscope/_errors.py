@@ -1,4 +1,4 @@
-"""What can go wrong. Every error is one line saying what, where and what to do."""
+"""Errors. The message of each is one line: what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class CorpusError(Error):
 
 
 class RefusedError(Error):
-    """The work was refused before it began: too little memory, or inputs that do not belong together."""
+    """The work was refused before it began: not enough memory, or inputs that do not belong together."""
 
 
 class Interrupted(Error, KeyboardInterrupt):
-    """Ctrl-C: everything so far is saved, and the same call resumes."""
+    """Ctrl-C interrupted the work. What is done so far is saved; repeat the call to resume."""
 
-    #: The folder of the run that can be resumed, where there is one.
+    #: The folder of the run to resume, if there is one.
     out: str | None = None
 
 
@@ -35,4 +35,4 @@ class FileError(Error, OSError):
 
 
 class DefectError(Error, RuntimeError):
-    """An internal error of Layerscope; please report it."""
+    """An internal error in Layerscope. Please report it."""

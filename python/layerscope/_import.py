@@ -1,4 +1,4 @@
-"""Files of states."""
+"""Measure states that are in files."""
 
 from __future__ import annotations
 
@@ -30,13 +30,18 @@ def import_states(
     overwrite: bool = False,
     **settings: Any,
 ) -> Run:
-    """Measures states that lie in files: .npy, .npz, .safetensors and .parquet, also globs; ``layerscope import`` in Python.
+    """Measure states that are in files: .npy, .npz, .safetensors and .parquet. The same as ``layerscope import``.
 
-    States have the axes (token, component), or (token, layer, component) in either order of the first two, told apart by the number of tokens, or by
-    `axes`; several arrays of a file whose names end with a number are layers. Arrays called token_ids (or groups), documents and positions
-    say who the rows are; other names are given here, or the path of an .npy file. A file with token_ids and nothing else is one document, as vLLM
-    writes extracted hidden states. `layer` is that of states with two axes. The run is written to `out`
-    (`overwrite` replaces what is there), or lives as long as the returned object. Settings are those of `Collector`.
+    `files` are paths or globs. States have the axes (token, component), or (token, layer, component) with the first two in either order. The
+    number of tokens tells which order it is; otherwise give `axes`. If a file has several arrays whose names end in a number, each is a layer.
+    `layer` is the layer number of two-dimensional states.
+
+    Arrays named token_ids (or groups), documents and positions identify the rows. If yours have other names, give those as `states`, `groups`,
+    `documents` and `positions`, or give the path of an .npy file. A file with token_ids and no documents or positions is one document; vLLM
+    writes extracted hidden states this way. `names` maps ids or texts of groups to readable names.
+
+    The run is written to `out`, and `overwrite` replaces what is there. Without `out`, the run is deleted with the returned object. Other
+    settings are those of `Collector`.
 
     >>> import layerscope as ls
     >>> ls.import_states("no-*.npy")

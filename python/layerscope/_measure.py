@@ -1,4 +1,4 @@
-"""Measuring: the same words as the flags of the command line."""
+"""Measure models. Arguments have the names of the command line's flags."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ def measure(
     progress: Progress = None,
     **settings: Any,
 ) -> Run:
-    """Measures a corpus through a model: the geometry of every token's hidden states at every layer.
+    """Run a corpus through a model and measure the geometry of every token's hidden states at every layer.
 
     Parameters
     ----------
     model
         A folder with config.json, weights and tokenizer.json; a Hugging Face Hub id such as "org/name"; or "pocket-gpt" or "pocket-bert",
-        which the package carries.
+        which come with the package.
     corpus
-        Files or globs: .txt (a line is a document), .jsonl, .parquet, each also .gz or .zst; or object-store and web addresses.
+        Files or globs: .txt (one document per line), .jsonl or .parquet, each also as .gz or .zst; or object-store and web addresses.
     out
         The folder of the run, or an address such as "s3://bucket/run" (credentials come from the usual environment variables). Checkpoints go
-        there too, so another machine can resume. Without it, the run lives in a temporary folder as long as the returned object does.
+        there too, so another machine can resume. Without it, the run is in a temporary folder that is deleted with the returned object.
     progress
-        True for a bar, False for silence, or a function that takes a dictionary per event. None shows a bar on terminals and in notebooks.
+        True shows a bar and False shows nothing. A function is called with a dictionary for each event. None shows a bar on terminals and
+        in notebooks.
     settings
-        The flags of ``layerscope measure`` by name, with ``_`` for ``-``. Lists stand for comma-separated values.
+        The flags of ``layerscope measure``, with ``_`` for ``-``. Give lists for comma-separated values.
 
     {settings}
 
-    Ctrl-C saves the work and raises `layerscope.Interrupted`. The same call with the same `out` resumes, and its tables equal those of an
-    uninterrupted run to the last bit. A second Ctrl-C returns at once.
+    Ctrl-C saves the work and raises `layerscope.Interrupted`. Repeat the call with the same `out` to resume; the tables are the same to the
+    last bit as those of an uninterrupted run. A second Ctrl-C returns at once.
 
     >>> import layerscope as ls
     >>> run = ls.measure("pocket-bert", corpus="pocket/corpus/held-out.txt", limit=100, measures="norm,cosine")
@@ -60,7 +61,7 @@ def measure(
     return _into(out, lambda folder: _layerscope.measure(_words(given, folder), _call("measure", given), *_display(progress)))
 
 
-# The table of settings is the program's: help, docstring and documentation cannot differ.
+# The settings come from the program's own table, so help, docstring and documentation cannot differ.
 measure.__doc__ = (measure.__doc__ or "").replace("{settings}", _layerscope.settings_doc().replace("\n", "\n    "))
 
 
@@ -74,11 +75,11 @@ def track(
     progress: Progress = None,
     **settings: Any,
 ) -> Run:
-    """Measures a corpus through the checkpoints of a training run and collects one table over all steps.
+    """Measure the checkpoints of a training run on the same corpus, and collect all steps in one table.
 
-    `revisions` are names and globs such as "step*": folders in the model's folder, or branches and tags of a Hub model. Missing or broken
-    checkpoints are skipped with a warning. Each checkpoint is a complete run in ``out/steps``. `evict` deletes each downloaded checkpoint
-    from the Hub's cache once it is measured. Settings and `progress` are those of `measure`.
+    `model`, `corpus`, `progress` and the settings are those of `measure`. `revisions` are names and globs such as "step*": folders in the
+    model's folder, or branches and tags of a Hub model. Missing or broken checkpoints are skipped with a warning. Each checkpoint becomes a
+    complete run in ``out/steps``. `evict` deletes each downloaded checkpoint from the Hub's cache once it is measured.
     """
     names = revisions if isinstance(revisions, str) else ",".join(revisions)
     given = {"model": os.fspath(model), "corpus": _paths(corpus), **settings}
@@ -89,10 +90,10 @@ def track(
 def merge(
     runs: Sequence[Run | str | os.PathLike[str]], out: str | os.PathLike[str] | None = None, *, overwrite: bool = False
 ) -> Run:
-    """Merges the shards of one measurement into the run that a single worker would have made.
+    """Merge the shards of one measurement into the run that a single worker would have made.
 
-    `runs` are all of its shards, in any order, as folders, addresses or `Run`. A missing shard, or one of another run, is refused.
-    `overwrite` replaces whatever is at `out`.
+    `runs` are folders, addresses or `Run` objects, in any order. All shards must be present and belong together. `overwrite` replaces what
+    is at `out`.
 
     >>> import layerscope as ls
     >>> shards = [ls.measure("pocket-gpt", "pocket/corpus/held-out.txt", limit=60, shard=f"{i}/2", measures="norm") for i in range(2)]
@@ -112,9 +113,9 @@ def weights(
     revisions: str | Sequence[str] | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Run:
-    """Measures the input and output embedding matrices and the norms of a checkpoint. No corpus is needed.
+    """Measure the input and output embedding matrices and the norms of a checkpoint. You need no corpus.
 
-    `model` and `out` are those of `measure`; `revision` is a branch, tag or commit of a Hub model, `revisions` the checkpoints of a
+    `model` and `out` are those of `measure`. `revision` is a branch, tag or commit of a Hub model. `revisions` are the checkpoints of a
     training run.
 
     >>> import layerscope as ls
@@ -128,12 +129,12 @@ def weights(
 
 
 def measures() -> Table:
-    """The table of measures: name, family, formula, variants, what n counts, source."""
+    """Return the table of measures: name, family, formula, variants, what n counts, source."""
     return Table(_layerscope.measures())
 
 
 def _into(out: str | os.PathLike[str] | None, work: Callable[[str], object]) -> Run:
-    """Runs `work` on a folder or an address: the given one, or a temporary folder that the run takes with it."""
+    """Call `work` with `out`, or with a temporary folder that is deleted with the run."""
     if out is not None:
         try:
             work(_place(out))
@@ -145,7 +146,7 @@ def _into(out: str | os.PathLike[str] | None, work: Callable[[str], object]) -> 
     try:
         work(temporary.name)
     except Interrupted as interrupted:
-        # What was saved must outlive this call, or it could not be resumed.
+        # Keep the saved work after this call, or it could not be resumed.
         kept = tempfile.mkdtemp(prefix="layerscope-interrupted-")
         shutil.copytree(temporary.name, kept, dirs_exist_ok=True)
         problem = Interrupted(f"{interrupted}; give out={kept!r} to resume")
@@ -161,7 +162,7 @@ def _paths(corpus: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
 
 
 def _words(given: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Settings as text, lists of text and truths; those that are None are not given."""
+    """Return the settings as text, lists of text and booleans. Leave out those that are None."""
     words: dict[str, Any] = {}
     for name, value in {**given, "out": folder}.items():
         if value is None:
@@ -176,12 +177,12 @@ def _words(given: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def _call(name: str, given: dict[str, Any]) -> list[str]:
-    """The call as the manifest remembers it."""
+    """Return the call as the manifest records it."""
     return [f"layerscope.{name}"] + [f"{key}={value!r}" for key, value in given.items() if value is not None]
 
 
 def _display(progress: Progress) -> tuple[str, Callable[[str], object]]:
-    """How progress is shown, and by whom."""
+    """Return how to show progress, and the function that shows it."""
     if callable(progress):
         return "json", lambda line: progress(json.loads(line))
     if progress is None:

@@ -1,4 +1,4 @@
-"""A finished run."""
+"""Read finished runs, draw their figures and write their reports."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from . import _layerscope
 from ._errors import UsageError
 from ._table import Table
 
-#: What a notebook shows: the first of these that the run supports.
+#: A notebook shows the first of these that the run supports.
 _KEY_FIGURES = ["fig2", "fig5", "fig4"]
 
 
 class Run:
-    """The tables of a measurement, and what can be drawn of them.
+    """A finished run: its tables, figures and report.
 
-    `layers` has a row per layer, selection and measure; `groups` one per layer and token; `components` one per layer and component;
-    `spectra` the eigenvalues of the covariance; `tokens` the kept states of chosen tokens in a plane; `norms` statistics of every gamma and beta.
-    Tables that belong to measures which were not computed are None. All are `Table`: Arrow without Arrow.
+    `layers` has a row per layer, selection and measure; `groups` one per layer and token; `components` one per layer and component.
+    `spectra` has the eigenvalues of the covariance, `tokens` the kept states of chosen tokens, projected to two dimensions, and `norms`
+    statistics of every gamma and beta. A table is None if its measures were not computed. Each table is a `Table`: Arrow-compatible,
+    without pyarrow.
 
     >>> import layerscope as ls
     >>> run = ls.measure("pocket-gpt", corpus="pocket/corpus/held-out.txt", limit=50, frequency="2:1000")
@@ -46,7 +47,7 @@ class Run:
 
     def __init__(self, folder: str | os.PathLike[str], *, temporary: tempfile.TemporaryDirectory[str] | None = None) -> None:
         self._place = _place(folder)
-        self._temporary = temporary  # removed with this object, as is the copy of a run that lies at an address
+        self._temporary = temporary  # deleted with this object, like the local copy of a run at an address
         self._copy = _layerscope.fetch(self._place) if "://" in self._place else None
         self.folder = Path(self._copy.path() if self._copy else self._place)
         manifest, tables = _layerscope.read_run(str(self.folder))
@@ -61,15 +62,15 @@ class Run:
 
     @property
     def warnings(self) -> list[str]:
-        """What one should know before trusting the numbers."""
+        """Warnings to read before you trust the numbers."""
         return list(self.manifest.get("warnings") or [])
 
     def value(
         self, measure: str, *, layer: int | None = None, point: str | None = None, selection: str = "all", variant: str | None = None
     ) -> float | None:
-        """One number of `layers`; None where it is undefined.
+        """Return one value of the table `layers`, or None if it is undefined.
 
-        `point` may be left out where the layer has only one. See `layerscope.measures()` for names.
+        You can leave out `point` if the layer has only one. `layerscope.measures()` lists the names of measures and variants.
         """
         wanted = {"measure": measure, "layer": layer, "selection": selection, "variant": variant}
         if point is not None:
@@ -79,11 +80,11 @@ class Run:
             return found[0]["value"]
         if found:
             points = ", ".join(sorted({str(row["point"]) for row in found}))
-            raise UsageError(f"layer {layer} has {measure} at several points or steps ({points}); say which point")
-        raise UsageError(f"there is no {measure} of {wanted}; see run.layers")
+            raise UsageError(f"layer {layer} has {measure} at several points or steps ({points}); give a point")
+        raise UsageError(f"there is no {measure} with {wanted}; see run.layers")
 
     def summary(self) -> str:
-        """What was measured, in a few lines, and a line per layer."""
+        """Return a short text: a few lines on what was measured, then a line per layer."""
         return _layerscope.overview(str(self.folder))
 
     def figures(
@@ -98,11 +99,11 @@ class Run:
         width_mm: str | float | None = None,
         title: str | None = None,
     ) -> list[Path]:
-        """Draws every figure that the run supports as SVG, PDF, PNG and CSV; returns the files. See `layerscope.figures`."""
+        """Draw every figure that the run supports, as SVG, PDF, PNG and CSV. Return the files. See `layerscope.figures`."""
         return figures([self], out, only=only, layers=layers, tokens=tokens, frequency=frequency, theme=theme, width_mm=width_mm, title=title)
 
     def report(self, out: str | os.PathLike[str] = "report.html", *, frequency: str | None = None, title: str | None = None) -> Path:
-        """Writes one self-contained page to explore the run with; returns its path. See `layerscope.report`."""
+        """Write a self-contained page in which you can explore the run. Return its path. See `layerscope.report`."""
         return report([self], out, frequency=frequency, title=title)
 
     def __repr__(self) -> str:
@@ -119,8 +120,9 @@ class Run:
 
 
 def load(folder: str | os.PathLike[str]) -> Run:
-    """Reads a finished run: of `measure`, `track`, `merge` or `weights`, of the command line or of a Collector; from a folder, or from an
-    object store ("s3://bucket/run").
+    """Read a finished run from a folder or an object store ("s3://bucket/run").
+
+    The run can come from `measure`, `track`, `merge`, `weights` or a `Collector`, or from the command line.
 
     >>> import layerscope as ls
     >>> ls.load("nowhere")
@@ -143,11 +145,13 @@ def figures(
     width_mm: str | float | None = None,
     title: str | None = None,
 ) -> list[Path]:
-    """Draws every figure that some runs support, as SVG, PDF, PNG and a CSV of the plotted numbers, into the folder `out`.
+    """Draw every figure that the runs support into the folder `out`. Return the files.
 
-    `only` names figures ("fig2,fig5" or a list); `layers` and `tokens` are those that figures of some layers or tokens show; `frequency` is
-    MIN:MAX of n_t for the groups in regressions; `theme` is light, dark or print; `width_mm` a number or a name such as "acl-column"; `title`
-    a line over every figure. What a run cannot support is left out. Returns the files.
+    Each figure is written as SVG, PDF and PNG, with the plotted numbers as CSV. Figures a run does not support are skipped.
+
+    `only` selects figures ("fig2,fig5" or a list). `layers` and `tokens` select what figures of single layers or tokens show. `frequency` is
+    MIN:MAX, the range of n_t of the groups in regressions. `theme` is light, dark or print. `width_mm` is a number, or a name such as
+    "acl-column". `title` is a line above every figure.
     """
     names = only.split(",") if isinstance(only, str) else list(only)
     written, _ = _layerscope.figures(
@@ -164,9 +168,10 @@ def report(
     frequency: str | None = None,
     title: str | None = None,
 ) -> Path:
-    """Writes one page to explore some runs with: a single file that opens from disk and asks the network for nothing.
+    """Write a page in which you can explore the runs. Return its path.
 
-    `out` is the file; `frequency` MIN:MAX of n_t that regressions start with; `title` the page's. Returns the file.
+    The page is a single file, `out`, that opens from disk and needs no network. `frequency` is MIN:MAX, the range of n_t of the groups that
+    regressions use at first; you can change it on the page. `title` is the title of the page.
     """
     _layerscope.report(_folders(runs), Path(out), frequency, title)
     return Path(out)
@@ -179,5 +184,5 @@ def _folders(runs: Run | str | os.PathLike[str] | Sequence[Run | str | os.PathLi
 
 
 def _place(folder: str | os.PathLike[str]) -> str:
-    """A folder or an address, as the core takes it: a Path would take the slashes of an address away."""
+    """Return a folder or an address as text. A Path would drop a slash of an address."""
     return os.fspath(folder)

@@ -1,4 +1,4 @@
-"""Tables as Arrow, without Arrow."""
+"""Tables: Arrow-compatible, without pyarrow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """Named columns of text, integers and reals; undefined values are null, never NaN.
+    """A table with named columns of text, integers and reals. Undefined values are null, never NaN.
 
-    A table gives itself to every library that speaks Arrow through the PyCapsule interface (``__arrow_c_stream__``), and needs none of them:
+    Any library that supports the Arrow PyCapsule interface (``__arrow_c_stream__``) can read a table. The table itself needs no library:
 
     >>> import layerscope as ls
     >>> table = ls.measures()
@@ -26,8 +26,8 @@ class Table:
     >>> table["measure"][:3]
     ['q', 'm', 'v']
 
-    ``pyarrow.table(table)``, ``polars.DataFrame(table)`` and DuckDB take it as it is; `to_pandas`, `to_polars` and `to_pyarrow` do
-    the same in one word.
+    ``pyarrow.table(table)``, ``polars.DataFrame(table)`` and DuckDB accept it directly. You can also call `to_pandas`, `to_polars` or
+    `to_pyarrow`.
     """
 
     def __init__(self, native: _layerscope.NativeTable) -> None:
@@ -56,15 +56,15 @@ class Table:
         return self._native.names()
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Every column as a list, None where undefined."""
+        """Return every column as a list. Undefined values are None."""
         return {name: self._native.column(name) for name in self.column_names}
 
     def to_text(self, format: str = "md", rows: int | None = None) -> str:
-        """As text: ``md``, ``csv``, ``json``, ``jsonl`` or ``latex``; the first `rows` only, if given."""
+        """Return the table as text: ``md``, ``csv``, ``json``, ``jsonl`` or ``latex``. If given, only the first `rows` rows."""
         return self._native.text(format, rows)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """As a pandas data frame; integers with missing values become ``Int64``."""
+        """Return the table as a pandas data frame. Integers with missing values become ``Int64``."""
         import pandas
 
         columns = {}
@@ -79,13 +79,13 @@ class Table:
         return pandas.DataFrame(columns)
 
     def to_polars(self) -> polars.DataFrame:
-        """As a polars data frame."""
+        """Return the table as a polars data frame."""
         import polars
 
         return polars.DataFrame(self)
 
     def to_pyarrow(self) -> pyarrow.Table:
-        """As a pyarrow table."""
+        """Return the table as a pyarrow table."""
         import pyarrow
 
         return pyarrow.table(self)

@@ -1,4 +1,4 @@
-"""Looking into torch models: `trace` for language models of Hugging Face, `hook` for any module."""
+"""Measure torch models: `trace` for Hugging Face language models, `hook` for any module."""
 
 from __future__ import annotations
 
@@ -31,13 +31,17 @@ def trace(
     overwrite: bool = False,
     **settings: Any,
 ) -> Run:
-    """Measures texts through any torch model of Hugging Face transformers, by its hidden states.
+    """Run texts through a torch model of Hugging Face transformers and measure its hidden states.
 
-    Padding never counts; tokens that the tokenizer adds around a text are read by the model and left out of statistics unless `specials` is
-    "include". Texts longer than `max_length` (the model's maximum) are cut, with a warning. Layers are those of ``hidden_states``; where the model
-    ends with a norm, the last layer has both `block` (before it) and `final_norm` (after it). `batch_size` texts go through the model at once. The
-    run is written to `out` (`overwrite` replaces what is there), or lives as long as the returned object. Settings are those of `Collector`; a
-    `collector` of your own is filled instead of a new one. The model's mode and gradients are left as they were.
+    `model` reads `texts` in batches of `batch_size`. Texts longer than `max_length` tokens (default: the model's maximum) are cut, with a
+    warning. Padding never counts. The model reads the special tokens that `tokenizer` adds around a text, but statistics leave them out
+    unless `specials` is "include". The model's mode and gradients stay as they are.
+
+    Layers are those of ``hidden_states``. If the model ends in a norm, the last layer has two points: `block` (before the norm) and
+    `final_norm` (after it).
+
+    The run is written to `out`, and `overwrite` replaces what is there. Without `out`, the run is deleted with the returned object. Settings
+    are those of `Collector`. If you give a `collector`, the states go into it instead of a new one.
 
     >>> from transformers import AutoModel, AutoTokenizer  # doctest: +SKIP
     >>> model, tokenizer = AutoModel.from_pretrained("gpt2"), AutoTokenizer.from_pretrained("gpt2")  # doctest: +SKIP
@@ -58,12 +62,12 @@ def trace(
 
 def _line(text: str) -> str:
     if not isinstance(text, str):
-        raise UsageError(f"texts hold {type(text).__name__}; give strings")
+        raise UsageError(f"texts contain {type(text).__name__}; give strings")
     return text.rstrip("\n")
 
 
 class _Tracer:
-    """One batch of texts after another through a model."""
+    """Run batches of texts through a model, one after another."""
 
     def __init__(self, model: Any, tokenizer: Any, max_length: int | None, specials: str, collector: Collector | None, settings: dict[str, Any]):
         self.model, self.tokenizer, self.specials = model, tokenizer, specials
@@ -75,7 +79,7 @@ class _Tracer:
         self.cut = 0
 
     def read(self, batch: list[tuple[int, str]]) -> None:
-        """Puts the hidden states of some texts into the collector."""
+        """Put the hidden states of some texts into the collector."""
         import torch
 
         encoded = self.tokenizer([text for _, text in batch], return_special_tokens_mask=True)
@@ -103,7 +107,7 @@ class _Tracer:
         for (layer, point), states in _states(self.model, ids.to(where), attention.to(where)):
             if self.collector is None:
                 self.collector = self._new_collector(states.shape[-1])
-            # Rows of padding are dropped here, so that sequences and pairs see what a batch without padding would show.
+            # Drop padding here, so that sequences and pairs are those of a batch without padding.
             real = attention.bool()
             self.collector.update(
                 layer, states.detach().to("cpu")[real], ids[real], documents[real], positions[real], mask=counted[real], point=point
@@ -122,13 +126,13 @@ class _Tracer:
         return Collector(dim, name=settings.pop("name", name), model={**facts, **settings.pop("model", {})}, **settings)
 
     def names(self) -> dict[int, str]:
-        """What the tokens are called."""
+        """Return the names of the tokens."""
         ids = sorted(self.seen)
         return dict(zip(ids, self.tokenizer.convert_ids_to_tokens(ids)))
 
 
 def _states(model: Any, ids: Any, attention: Any) -> Iterator[tuple[tuple[int, str | None], Any]]:
-    """The hidden states of a batch at every point, in order."""
+    """Yield the hidden states of a batch at every point, in order."""
     import torch
 
     training = model.training
@@ -163,7 +167,7 @@ def _states(model: Any, ids: Any, attention: Any) -> Iterator[tuple[tuple[int, s
 
 
 def _may_be_final_norm(model: Any, name: str, module: Any) -> bool:
-    """A norm that is in no block: a leaf with a weight of one axis, outside every list of modules."""
+    """Whether a module looks like a norm outside all blocks: a leaf with a one-dimensional weight that is in no list of modules."""
     if any(part.isdigit() for part in name.split(".")) or any(True for _ in module.children()):
         return False
     weight = getattr(module, "weight", None)
@@ -171,28 +175,30 @@ def _may_be_final_norm(model: Any, name: str, module: Any) -> bool:
 
 
 class Hook:
-    """What `hook` gives: the states of a forward pass go straight into a `Collector`."""
+    """Pass the states of each forward pass on to a `Collector`. `hook` yields it."""
 
     def __init__(self, modules: Sequence[tuple[str, Any]], take_input: bool, settings: dict[str, Any]) -> None:
         self._modules, self._take_input, self._settings = modules, take_input, settings
         self._given: dict[str, Any] = {}
         self._documents = 0
         self._rows = 0
-        #: The collector, once states came.
+        #: The collector; None until the first states arrive.
         self.collector: Collector | None = None
         first = 1 if take_input else 0
-        #: Which module each layer is the output of.
+        #: The module whose output each layer is.
         self.layer_names: dict[int, str] = ({0: "input"} if take_input else {}) | {
             layer: name for layer, (name, _) in enumerate(modules, first)
         }
 
     def batch(self, *, groups: Any = None, documents: Any = None, mask: Any = None) -> None:
-        """Says what the rows of the next forward passes are: `groups` and `mask` have one value for every row (the leading axes of the states),
-        `documents` one for every element of the batch. Forgotten after one forward pass."""
+        """Identify the rows of the next forward pass. Call it again before each pass.
+
+        `groups` and `mask` have one value for every row (the leading axes of the states), `documents` one for every element of the batch.
+        """
         self._given = {"groups": groups, "documents": documents, "mask": mask}
 
     def finish(self, out: str | os.PathLike[str] | None = None, **options: Any) -> Run:
-        """Makes the tables of everything seen; see `Collector.finish`."""
+        """Compute the tables of all states so far. See `Collector.finish`."""
         if self.collector is None:
             raise UsageError("the hooked modules were never called; run the model inside the with block")
         return self.collector.finish(out, **options)
@@ -218,7 +224,7 @@ class Hook:
             facts = {"family": f"torch modules {modules}"[:200], **settings.pop("model", {})}
             self.collector = Collector(dim, model=facts, **settings)
         if dim != self.collector.dim:
-            raise UsageError(f"module {name} gives {dim} components where {self.collector.dim} belong; hook it by itself")
+            raise UsageError(f"module {name} gives {dim} components instead of {self.collector.dim}; hook it separately")
         elements = int(states.shape[0]) if states.dim() > 1 else 1
         per = states.numel() // dim // max(elements, 1)
         documents = self._given.get("documents")
@@ -255,12 +261,13 @@ class Hook:
 def hook(
     modules: torch.nn.Module | Sequence[torch.nn.Module] | Mapping[str, torch.nn.Module], *, take_input: bool = True, **settings: Any
 ) -> Iterator[Hook]:
-    """Streams the outputs of torch modules into a `Collector` while the ``with`` block lasts, and forgets them.
+    """Stream the outputs of torch modules into a `Collector` inside a ``with`` block. The outputs are not kept.
 
-    `modules` are a list or a mapping of modules in the order they are called, or one module whose longest list of blocks is meant. Outputs (the
-    first tensor of a tuple) have the components last and the batch first; every element of a batch is a document, its other axes the
-    positions. Layer 0 is what goes into the first module (unless `take_input` is False), layer i the output of the i-th. Settings are those of
-    `Collector`. The first forward pass fixes the number of components.
+    `modules` is a list or a mapping of modules in the order of their calls, or one module, whose longest list of blocks is used. If a module
+    returns a tuple, its first tensor is the output. The first axis of an output is the batch, and the last has the components. Every element of a
+    batch is a document; the axes between are its positions. Layer 0 is the input of the first module, and layer i the output of the i-th. If
+    `take_input` is False, the first module's output is layer 0. Settings are those of `Collector`. The first forward pass sets the number of
+    components.
 
     >>> with ls.hook(vit.encoder.layers, measures="norm,spectrum") as watch:  # doctest: +SKIP
     ...     for images, labels in loader:
@@ -296,7 +303,7 @@ def _chosen(modules: Any) -> list[tuple[str, Any]]:
 
 
 def _tensor(value: Any) -> Any:
-    """The first tensor of whatever a module takes or gives."""
+    """Return the first tensor of a module's input or output."""
     import torch
 
     if torch.is_tensor(value):

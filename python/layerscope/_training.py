@@ -1,4 +1,4 @@
-"""Measuring a fixed set of texts while a model trains: collapse becomes a curve next to the loss."""
+"""Measure a fixed set of texts while a model trains, and plot the measures next to the loss."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import _layerscope
 from ._run import Run, load
 from ._torch import trace
 
-#: Measures that are logged: name, selection, variant.
+#: The measures to log: name, selection, variant.
 SCALARS: tuple[tuple[str, str, str | None], ...] = (
     ("q", "all", None),
     ("m_over_q", "all", None),
@@ -24,11 +24,11 @@ SCALARS: tuple[tuple[str, str, str | None], ...] = (
 
 
 class Probe:
-    """Measures the same texts through a model at some steps of its training, into one trajectory.
+    """Measure a model on the same texts at several steps of its training.
 
-    Call it with the model and the step wherever the training loop is yours; `callback` wraps it for the Trainer of transformers. Each step is a
-    complete run in ``out/steps``, and `out` holds the tables over all steps, which `load`, `report` and `figures` understand as those of
-    `track`. A step that is there already (a resumed training) is not measured again.
+    In your own training loop, call the probe with the model and the step. For the Trainer of transformers, use `callback`. Each step becomes
+    a complete run in ``out/steps``. `out` has the tables of all steps; `load`, `report` and `figures` read it like a run of `track`. If you
+    resume a training run, steps that were measured before are not measured again.
 
     >>> probe = ls.Probe(tokenizer, texts, out="trajectory", measures="norm,cosine")  # doctest: +SKIP
     >>> for step, batch in enumerate(loader):  # doctest: +SKIP
@@ -36,14 +36,14 @@ class Probe:
     ...     if step % 100 == 0:
     ...         writer.add_scalars("layerscope", probe(model, step), step)
 
-    It returns what can be logged: ``layerscope/MEASURE/LAYER`` to a number.
+    Each call returns a dictionary for your logger, with keys such as ``layerscope/MEASURE/LAYER``. Settings are those of `trace`.
     """
 
     def __init__(self, tokenizer: Any, texts: Sequence[str], out: str | os.PathLike[str], **settings: Any) -> None:
         self.tokenizer, self.texts, self.out, self.settings = tokenizer, list(texts), Path(out), settings
 
     def __call__(self, model: Any, step: int) -> dict[str, float]:
-        """Measures one step and returns its scalars."""
+        """Measure one step and return its scalars."""
         name = f"step{step}"
         folder = self.out / "steps" / name
         if not (folder / "manifest.json").exists():
@@ -52,17 +52,17 @@ class Probe:
         return scalars(load(folder))
 
     def steps(self) -> list[str]:
-        """The names of the steps that were measured, in order."""
+        """Return the names of the measured steps, in order."""
         found = [folder.parent.name for folder in (self.out / "steps").glob("step*/manifest.json")]
         return sorted(found, key=lambda name: int(name.removeprefix("step")))
 
     def run(self) -> Run:
-        """The trajectory so far."""
+        """Return the run of all steps so far."""
         return load(self.out)
 
 
 def scalars(run: Run) -> dict[str, float]:
-    """The numbers of a run that are worth a curve: ``layerscope/MEASURE/LAYER``."""
+    """Return the values of a run to log, by name: ``layerscope/MEASURE/LAYER``."""
     wanted = set(SCALARS)
     found = {}
     for row in run.layers:
@@ -81,10 +81,11 @@ def callback(
     log: Callable[[dict[str, float], int], object] | None = None,
     **settings: Any,
 ) -> Any:
-    """A ``TrainerCallback`` that measures `texts` before the first step, every `every` steps and at the end.
+    """Return a ``TrainerCallback`` that measures `texts` before the first step, every `every` steps and at the end.
 
-    Scalars go to `log` (a function of the values and the step) where it is given; otherwise to the active run of Weights & Biases and to
-    TensorBoard, as far as the training reports to them. Settings are those of `trace`. The trajectory is in `out`.
+    `tokenizer`, `texts` and `out` are those of `Probe`; `out` has the run of all steps. `log` is a function that takes the values and the
+    step. Without it, values are logged to the active run of Weights & Biases, and to TensorBoard if the training reports to it. Settings are
+    those of `trace`.
 
     >>> trainer = Trainer(model, ..., callbacks=[ls.callback(tokenizer, texts, "trajectory", every=50)])  # doctest: +SKIP
     """
@@ -93,7 +94,7 @@ def callback(
     probe = Probe(tokenizer, texts, out, **settings)
 
     class Measuring(TrainerCallback):
-        """Measures a probe set while the model trains."""
+        """Measure a fixed set of texts while the model trains."""
 
         def __init__(self) -> None:
             self.probe = probe
@@ -126,7 +127,7 @@ def callback(
 
 
 class _Log:
-    """Where the training's own curves go."""
+    """Log values where the training run logs its own."""
 
     def __init__(self) -> None:
         self._writer: Any = None

@@ -1,12 +1,13 @@
-"""The same measurement on a Ray cluster: one task a shard, merged in a tree as shards finish.
+"""Measure on a Ray cluster: one task per shard, merged in a tree as shards finish.
 
 >>> from layerscope import ray as lsray
 >>> run = lsray.measure("pocket-gpt", "pocket/corpus/held-out.txt", "runs/gpt", workers=64, gpus_per_worker=1)  # doctest: +SKIP
 
-or ``python -m layerscope.ray --workers 64 --model M --corpus C --out DIR``. `out` is a folder that all nodes see, or an address such as
-"s3://bucket/run" that all nodes can reach. Documents are split by the same keyed hash as with ``--shard``, so the tables are those of a single machine. A
-task that is lost with its worker is tried again and goes on from its own checkpoint; the same call after a failure or Ctrl-C repeats
-nothing that was finished.
+On the command line, use ``python -m layerscope.ray --workers 64 --model M --corpus C --out DIR``. `out` is a folder that all nodes share, or
+an address such as "s3://bucket/run" that all nodes can reach.
+
+Documents are split by the same keyed hash as with ``--shard``, so the tables are those of a single machine. If a task is lost with its worker,
+it is tried again and resumes from its own checkpoint. After a failure or Ctrl-C, repeat the call; finished work is not repeated.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ._measure import _call, _paths, _say
 from ._measure import measure as _measure_here
 from ._run import Run, load
 
-#: Seconds between two looks at the progress of all shards.
+#: Seconds between updates of the progress line.
 _TICK = 0.5
 
 
@@ -44,12 +45,15 @@ def measure(
     keep_shards: bool = False,
     **settings: Any,
 ) -> Run:
-    """Measures a corpus through a model on a Ray cluster; returns the run of the whole.
+    """Run a corpus through a model on a Ray cluster and measure it. Return the merged run.
 
-    `out` is a folder that all nodes see, or an address in an object store. `workers` is the number of shards, each a task with `cpus_per_worker` and
-    `gpus_per_worker`. `address` is a running cluster ("auto" for the one this machine belongs to); without it the cluster of this process is used, or a
-    local one started. A task whose worker dies is tried `retries` times more. `progress` shows a line for the whole cluster; `keep_shards`
-    leaves the runs of the shards in ``out/shards``. Settings are those of `layerscope.measure`.
+    `model`, `corpus` and the settings are those of `layerscope.measure`. `out` is a folder that all nodes share, or an address in an object
+    store. `workers` is the number of shards. Each is a task with `cpus_per_worker` and `gpus_per_worker`. If a worker dies, its task is
+    tried up to `retries` more times.
+
+    `address` is a running cluster, or "auto" for the one this machine belongs to. Without it, the cluster of this process is used; if there
+    is none, a local one is started. `progress` shows one line for the whole cluster. `keep_shards` keeps the runs of the shards in
+    ``out/shards``.
     """
     import ray
 
@@ -57,17 +61,17 @@ def measure(
         raise UsageError(f"workers is {workers}; give at least 1")
     for name in ("shard", "out"):
         if name in settings:
-            raise UsageError(f"{name} is decided here; leave it out")
+            raise UsageError(f"layerscope.ray sets {name} itself; leave it out")
     started = _connect(ray, address)
     try:
         overwrite = bool(settings.pop("overwrite", False))
         out = _everywhere(out)
         task = _task(model, corpus, cpus_per_worker, settings)
         if overwrite:
-            # Here and not in the tasks: one that is tried again goes on from its checkpoint. The merge replaces the rest.
+            # Not in the tasks: a task that is tried again resumes from its checkpoint. The merge replaces the rest.
             _layerscope.remove(_shards(out))
         elif _is_complete(out):
-            return _measure_here(out=out, progress=False, **task)  # refuses a run of other settings, and has nothing else to do
+            return _measure_here(out=out, progress=False, **task)  # only refuses a run with other settings
         resources = {"num_cpus": cpus_per_worker, "num_gpus": gpus_per_worker, "max_retries": retries}
         return _on_cluster(ray, out, task, workers, resources, progress, keep_shards)
     finally:
@@ -76,7 +80,7 @@ def measure(
 
 
 def _connect(ray: Any, address: str | None) -> bool:
-    """Joins the cluster; whether a local one was started."""
+    """Connect to the cluster. Return whether this call did so, and must disconnect."""
     if ray.is_initialized():
         return False
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "warning"}
@@ -88,7 +92,7 @@ def _connect(ray: Any, address: str | None) -> bool:
 
 
 def _task(model: Any, corpus: Any, cpus: float, settings: dict[str, Any]) -> dict[str, Any]:
-    """What every shard is measured with, in words that mean the same on every node."""
+    """Return the arguments of every shard, with paths that are valid on every node."""
     model = os.fspath(model)
     texts = [path if "://" in path or path == "-" else os.path.abspath(path) for path in _paths(corpus)]
     if "-" in texts:
@@ -98,13 +102,13 @@ def _task(model: Any, corpus: Any, cpus: float, settings: dict[str, Any]) -> dic
 
 
 def _everywhere(place: str | os.PathLike[str]) -> str:
-    """A folder or an address by a name that means the same on every node."""
+    """Return a folder or an address as a path that is valid on every node."""
     place = os.fspath(place)
     return place.rstrip("/") if "://" in place else os.path.abspath(place)
 
 
 def _shards(out: str) -> str:
-    """Where the runs of the shards are: in the folder, or beside the address, so that the run there is whole without them."""
+    """Return where the runs of the shards are: inside a folder, but next to an address, so that the run there contains nothing else."""
     return f"{out}.shards" if "://" in out else os.path.join(out, "shards")
 
 
@@ -129,7 +133,7 @@ def _on_cluster(
     merge = ray.remote(_merge).options(num_cpus=1, max_retries=resources["max_retries"])
     parts = [shard.remote(task, place, workers, work) for place in range(workers)]
     level, depth = list(parts), 0
-    # The tree depends on the number of shards alone, so that the order in which they finish changes nothing.
+    # The tree depends only on the number of shards, so the order in which they finish changes nothing.
     while len(level) > 2:
         depth += 1
         level = [
@@ -142,7 +146,7 @@ def _on_cluster(
     except KeyboardInterrupt:
         for part in [*parts, whole]:
             ray.cancel(part)
-        stopped = Interrupted(f"interrupted: finished shards and checkpoints are in {work}; the same call goes on")
+        stopped = Interrupted(f"interrupted: finished shards and checkpoints are in {work}; repeat the call to resume")
         stopped.out = out
         raise stopped from None
     except ray.exceptions.RayTaskError as failure:
@@ -152,14 +156,14 @@ def _on_cluster(
         raise Error(f"a task failed: {str(cause).strip().splitlines()[-1] if str(cause).strip() else type(cause).__name__}") from failure
     except ray.exceptions.RayError as failure:
         line = str(failure).strip().splitlines()[0]
-        raise Error(f"the cluster lost a task more often than it was tried again ({line}); the same call goes on") from failure
+        raise Error(f"a task was lost and has no retries left ({line}); repeat the call to resume") from failure
     if not keep_shards:
         _layerscope.remove(work)
     return Run(out)
 
 
 def _shard(task: dict[str, Any], place: int, workers: int, work: str) -> str:
-    """One shard, from its own checkpoint if there is one; the folder of its run."""
+    """Measure one shard, from its own checkpoint if there is one. Return the folder of its run."""
     heard = f"{work}/progress-{place}.json"
 
     def say(event: dict[str, Any]) -> None:
@@ -174,7 +178,7 @@ def _shard(task: dict[str, Any], place: int, workers: int, work: str) -> str:
 
 
 def _merge(out: str, partial: bool, call: list[str], *folders: str) -> str:
-    """Some shards, or parts merged before, into one."""
+    """Merge shards, or parts that were merged before. Return the folder."""
     if partial and os.path.exists(f"{out}/state.safetensors"):
         return out
     if partial:
@@ -185,7 +189,7 @@ def _merge(out: str, partial: bool, call: list[str], *folders: str) -> str:
 
 
 def _wait(ray: Any, whole: Any, parts: list[Any], work: str, progress: bool | None) -> None:
-    """Until everything is merged; shows how far the cluster is."""
+    """Wait until everything is merged, and show the progress of the cluster."""
     if progress is None:
         progress = "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
     start = time.monotonic()
@@ -204,36 +208,36 @@ def _wait(ray: Any, whole: Any, parts: list[Any], work: str, progress: bool | No
 
 
 def _tokens(work: str) -> tuple[int, int]:
-    """Tokens done and known of, over all shards; nothing where they do not share a folder."""
+    """Return the tokens done and the known total, over all shards. Both are 0 if `work` is at an address."""
     done = total = 0
     for path in glob.glob(f"{glob.escape(work)}/progress-*.json"):
         try:
             with open(path) as file:
                 progress = json.load(file)
         except (OSError, ValueError):
-            continue  # it is being replaced
+            continue  # the file is being replaced
         done += int(progress.get("tokens") or 0)
         total += int(progress.get("total_tokens") or 0)
     return done, total
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """``python -m layerscope.ray``: the flags of ``layerscope measure``, and those of the cluster."""
+    """Run ``python -m layerscope.ray``: the flags of ``layerscope measure``, and those of the cluster."""
     parser = argparse.ArgumentParser(prog="python -m layerscope.ray", description=__doc__.split("\n\n")[0], allow_abbrev=False)
-    parser.add_argument("--workers", type=int, default=2, help="number of shards, a task each [2]")
-    parser.add_argument("--cpus-per-worker", type=float, default=1, help="[1]")
-    parser.add_argument("--gpus-per-worker", type=float, default=0, help="[0]")
-    parser.add_argument("--address", help="a running cluster, or auto; a local one is started without it")
-    parser.add_argument("--retries", type=int, default=3, help="how often a lost task is tried again [3]")
-    parser.add_argument("--keep-shards", action="store_true", help="leave the runs of the shards in OUT/shards")
+    parser.add_argument("--workers", type=int, default=2, help="number of shards, one task each [2]")
+    parser.add_argument("--cpus-per-worker", type=float, default=1, help="CPUs per task [1]")
+    parser.add_argument("--gpus-per-worker", type=float, default=0, help="GPUs per task [0]")
+    parser.add_argument("--address", help="a running cluster, or auto; without it, a local one is started")
+    parser.add_argument("--retries", type=int, default=3, help="how many times a lost task is tried again [3]")
+    parser.add_argument("--keep-shards", action="store_true", help="keep the runs of the shards in OUT/shards")
     parser.epilog = "All other flags are those of `layerscope measure`: --model, --corpus, --out and so on."
     cluster, rest = parser.parse_known_args(words)
-    # Workers look for modules beside the program they work for, and would find this file in place of Ray.
+    # Workers look for modules next to the program, and would find this file instead of Ray.
     sys.argv[0] = "layerscope.ray"
     settings = _flags(parser, rest)
     for needed in ("model", "corpus", "out"):
         if needed not in settings:
-            parser.error(f"--{needed} is needed")
+            parser.error(f"--{needed} is required")
     try:
         print(measure(**vars(cluster), **settings).summary())
     except Error as error:
@@ -244,7 +248,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _flags(parser: argparse.ArgumentParser, words: Sequence[str]) -> dict[str, Any]:
-    """``--name value ...`` as settings."""
+    """Parse ``--name value ...`` into settings."""
     settings: dict[str, Any] = {}
     name = None
     for word in words:

@@ -112,7 +112,7 @@ def test_a_killed_worker_is_tried_again_from_its_checkpoint(cluster, tmp_path):
 def test_errors_of_tasks_are_ours(cluster, tmp_path):
     with pytest.raises(ls.CorpusError, match="no-such-file"):
         lsray.measure("pocket-bert", "no-such-file.txt", tmp_path / "run", workers=2)
-    with pytest.raises(ls.UsageError, match="shard is decided here"):
+    with pytest.raises(ls.UsageError, match="sets shard itself"):
         lsray.measure("pocket-bert", HELD_OUT, tmp_path / "run", shard="0/2")
     with pytest.raises(ls.UsageError, match="at least 1"):
         lsray.measure("pocket-bert", HELD_OUT, tmp_path / "run", workers=0)
@@ -132,4 +132,4 @@ def test_the_command_starts_a_cluster_or_joins_one(cluster, whole, tmp_path, run
     assert_same(ls.load(tmp_path / "run"), whole)
     assert done.stdout.startswith("pocket-bert (bert), 6 layers")
     wrong = subprocess.run([sys.executable, "-m", "layerscope.ray", "--model", "x"], capture_output=True, text=True, timeout=600)
-    assert wrong.returncode == 2 and "--corpus is needed" in wrong.stderr
+    assert wrong.returncode == 2 and "--corpus is required" in wrong.stderr
