@@ -254,7 +254,7 @@ def test_strangers_are_not_merged():
         one.merge(one)
     with pytest.raises(ls.UsageError, match="no states yet"):
         one.finish()
-    with pytest.raises(ls.UsageError, match="measures `norms` is unknown"):
+    with pytest.raises(ls.UsageError, match="measures `norms` is not understood"):
         ls.Collector(dim=4, measures="norms")
     with pytest.raises(ls.UsageError, match="at least 1"):
         ls.Collector(dim=0)

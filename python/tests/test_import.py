@@ -104,12 +104,12 @@ def test_brain_floats(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "options", "line"),
     [
-        ({"token_ids": np.arange(5), "hidden_states": np.zeros((5, 5, 4), np.float32)}, {}, "which axis is the token's\\? Give axes"),
+        ({"token_ids": np.arange(5), "hidden_states": np.zeros((5, 5, 4), np.float32)}, {}, "which axis is the token's\\? Say it with axes"),
         ({"token_ids": np.arange(5), "hidden_states": np.zeros((3, 6, 4), np.float32)}, {}, "no axis but the last has 5 tokens"),
         ({"token_ids": np.arange(5), "hidden_states": np.zeros((5, 4), np.int64)}, {}, "whole numbers are no states"),
         ({"token_ids": np.arange(4), "hidden_states": np.zeros((5, 4), np.float32)}, {}, "groups has 4 values for 5 rows"),
         ({"token_ids": np.array([0, -1]), "hidden_states": np.zeros((2, 4), np.float32)}, {}, "row 1 is -1"),
-        ({"a": np.zeros((5, 4), np.float32), "b": np.zeros((6, 4), np.float32)}, {}, "which array are the states\\?"),
+        ({"a": np.zeros((5, 4), np.float32), "b": np.zeros((6, 4), np.float32)}, {}, "which array holds the states\\?"),
         ({"a": np.zeros((5, 4), np.float32)}, {"groups": "b"}, "there is no array `b`; there are a"),
         ({"a": np.full((5, 4), np.nan, np.float32)}, {}, "row 0: the states are not finite"),
         ({"hidden_states": np.zeros((2, 2, 2, 4), np.float32)}, {}, "two or three axes"),

@@ -101,10 +101,10 @@ def test_values_are_found(run):
     [
         ({"model": "no/such/folder"}, ls.Error, "no/such/folder"),
         ({"corpus": "no-such-file.txt"}, ls.CorpusError, "no-such-file.txt"),
-        ({"max_word": 3}, ls.UsageError, "there is no setting `max_word`; there are model, revision"),
+        ({"max_word": 3}, ls.UsageError, "there is no setting `max_word`; there are corpus, text_column"),
         ({"max_words": "many"}, ls.UsageError, "max_words `many` is not understood"),
         ({"preset": "papers"}, ls.UsageError, "preset `papers` is unknown; give paper"),
-        ({"layers": [99]}, ls.UsageError, "layers 99 does not exist"),
+        ({"layers": [99]}, ls.UsageError, "layers=99 does not exist"),
         ({"max_memory": "1M"}, ls.RefusedError, "max_memory"),
         ({"frequency": object()}, ls.UsageError, "frequency `<object object"),
     ],
@@ -229,7 +229,7 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path):
 def test_a_panic_is_an_error_of_ours(long, capfd):
     from layerscope import _layerscope
 
-    with pytest.raises(ls.DefectError, match="a defect of Layerscope: .*on purpose.*; please report it") as caught:
+    with pytest.raises(ls.DefectError, match="internal error: .*on purpose.*; please report it") as caught:
         _layerscope.defect(long)
     assert isinstance(caught.value, ls.Error) and "\n" not in str(caught.value)
     assert "panicked" not in capfd.readouterr().err
@@ -253,7 +253,7 @@ def test_runs_are_compared(run, tmp_path):
     assert set(some.table["measure"]) == {"q", "m"}
     assert {file.suffix for file in some.figures(tmp_path / "figures", only="fig5")} >= {".svg", ".csv"}
     assert "<pre>" in some._repr_html_()
-    with pytest.raises(ls.UsageError, match="measures `nonsense` is in none or one of these runs"):
+    with pytest.raises(ls.UsageError, match="measures `nonsense` is in at most one of these runs"):
         ls.compare([run, other], measures="nonsense")
     with pytest.raises(ls.FileError, match="no finished run here"):
         ls.compare([run, tmp_path / "nowhere"])

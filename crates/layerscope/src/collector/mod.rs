@@ -4,7 +4,7 @@
 //! [merge](Collector::merge), can be [encoded](Collector::encode) and come back, and [finish](Collector::finish) as a run on disk.
 //!
 //! ```
-//! use layerscope::gather::{CollectorSettings, Collector, GroupsOf, PointName, StateRows};
+//! use layerscope::{Collector, CollectorSettings, GroupsOf, PointName, StateRows};
 //!
 //! let collector = Collector::new(CollectorSettings::new(2))?;
 //! let rows = StateRows::new(&[1.0, 2.0, 3.0, 2.0]).groups(GroupsOf::Ids(&[7, 7]));

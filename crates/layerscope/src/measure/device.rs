@@ -25,6 +25,9 @@ pub trait OnDevice {
 }
 
 impl Device {
+    /// What a user may name; [`Device::Reference`] is for tests.
+    pub const NAMES: &[&str] = &["auto", "cpu"];
+
     /// The best device of this machine.
     pub fn best() -> Device {
         Device::Cpu

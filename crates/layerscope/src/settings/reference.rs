@@ -45,13 +45,31 @@ fn decides(row: &Row) -> &'static str {
     }
 }
 
+/// Of a line of help beside its keyword.
+const HELP_WIDTH: usize = 100;
+
+/// Lines of whole words, of at most `width` characters where words allow it.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("never empty");
+        match line.is_empty() || line.len() + 1 + word.len() <= width {
+            true => line.push_str(&if line.is_empty() { word.to_owned() } else { format!(" {word}") }),
+            false => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// The settings as a docstring of Python lists them, under their headings.
 pub fn docstring() -> String {
     let mut lines = Vec::new();
     for heading in Heading::ALL {
         lines.push(heading.title().to_owned());
         for row in SETTINGS.iter().filter(|row| row.heading == heading && !matches!(row.name, "model" | "corpus" | "out")) {
-            lines.push(format!("    {:<20}{}", row.keyword(), row.help_text().replace("--out", "`out`")));
+            let help = wrapped(&row.help_text().replace("--out", "`out`"), HELP_WIDTH);
+            let keywords = std::iter::once(row.keyword()).chain(std::iter::repeat(String::new()));
+            lines.extend(keywords.zip(help).map(|(keyword, part)| format!("    {keyword:<20}{part}")));
         }
         lines.push(String::new());
     }

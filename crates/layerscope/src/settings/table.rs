@@ -88,6 +88,7 @@ pub enum Role {
     Resources,
 }
 
+use crate::measure::device::Device;
 use Heading::{Input, Measured, Model, Output, Resources};
 use Kind::{Switch, Truth, Value, Values, Words};
 use Role::{Numbers, Order, Request};
@@ -170,7 +171,7 @@ pub const SETTINGS: &[Row] = &[
     row(Output, "keep-work", Switch, None, Request,
         "Keep the .work folder when the run ends"),
 
-    row(Resources, "device", Words("DEVICE", &["auto", "cpu"]), Some("auto"), Role::Resources,
+    row(Resources, "device", Words("DEVICE", Device::NAMES), Some("auto"), Role::Resources,
         "Device to run on"),
     row(Resources, "dtype", Words("TYPE", &["f32"]), Some("f32"), Numbers,
         "Number type of the computation"),

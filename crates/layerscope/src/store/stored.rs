@@ -90,7 +90,8 @@ impl StoredRun {
         for (i, &class) in class.iter().enumerate() {
             let document = DocumentId { file: file[i] as u32, record: record[i], chunk: chunk[i] as u32 };
             let item = ItemId { document, position: position[i] as u32, token: token[i] as u32 };
-            let place = classes.get_mut(class as usize).ok_or_else(|| Error::damaged(self.sample.path(), "a kept state without a class"))?;
+            let place =
+                classes.get_mut(class as usize).ok_or_else(|| Error::damaged(self.sample.path(), "a kept state without a class"))?;
             place.push(KeptKey { hash: hash[i], item });
         }
         Ok(Kept::from_classes(classes))

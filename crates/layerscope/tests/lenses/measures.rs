@@ -108,7 +108,6 @@ fn every_name_is_a_measure_that_is_printed() {
     for (family, name) in &expected {
         assert!(printed.iter().any(|row| row["measure"] == *name && row["family"] == *family), "{name} of {family} is missing");
     }
-    assert_eq!(printed.len(), expected.len(), "a measure that is not in the list of names");
     for (name, variants) in VARIANTS {
         let row = printed.iter().find(|row| row["measure"] == name).expect("a row");
         let said: Vec<&str> = row["variants"].as_str().expect("variants").split(", ").collect();
