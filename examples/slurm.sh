@@ -1,10 +1,10 @@
 #!/bin/bash
-# A measurement as a Slurm array job: a shard a task, then one merge.
+# A measurement as a Slurm array job: one shard per task, then one merge.
 #
 #   MODEL=org/name CORPUS='/data/*.jsonl.zst' OUT=/shared/runs/name sbatch examples/slurm.sh          # the shards
 #   OUT=/shared/runs/name sbatch --dependency=afterok:JOB --array=0 examples/slurm.sh merge            # the merge
 #
-# A task that is preempted or runs out of time saves its state; put back into the queue, it goes on from there.
+# A task that is preempted or runs out of time saves its state. Put back into the queue, it resumes from there.
 #SBATCH --job-name=layerscope
 #SBATCH --array=0-7
 #SBATCH --cpus-per-task=8

@@ -65,7 +65,7 @@ def described(name: str, thing: object, level: int) -> list[str]:
 
 def main() -> None:
     """Prints the whole page."""
-    lines = ["# The Python package", "", "Made by `make reference` from the docstrings; `help()` says the same.", "", *body(ls)]
+    lines = ["# The Python package", "", "`make reference` writes this page from the docstrings; `help()` shows the same text.", "", *body(ls)]
     named = [name for _, names in SECTIONS for name in names]
     missing = set(ls.__all__) - set(named) - {"__version__"}
     if missing:
