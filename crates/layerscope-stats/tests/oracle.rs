@@ -12,37 +12,12 @@ fn settings() -> Settings {
 
 /// Value by name, with the scale that its tolerance is relative to.
 fn expected(naive: &Naive, all: &Naive, data: &Data, measure: &str, variant: Option<&str>) -> (Option<f64>, f64) {
-    let q = naive.q().unwrap_or(0.0);
-    let states = naive.states().len() as f64;
-    let over = |part: Option<f64>, whole: Option<f64>| (whole? > 0.0).then(|| part.unwrap() / whole.unwrap());
     let minus_mean = |value: Option<f64>| Some(value? - naive.mean_cosine()?);
-    if let Some((y, x)) = measure.strip_prefix("slope_").and_then(|rest| rest.split_once("_on_")) {
-        let (x, y) = (naive.column(x), naive.column(y));
-        let line = naive::ols(&x, &y);
-        return (line.map(|line| line.0), line.map_or(1.0, |_| naive::sd(&y) / naive::sd(&x)));
-    }
-    if let Some((y, x)) = measure.strip_prefix("r2_").and_then(|rest| rest.split_once("_on_")) {
-        return (naive::ols(&naive.column(x), &naive.column(y)).map(|line| line.2), 1.0);
+    if let Some(known) = naive.value(measure, variant) {
+        return known;
     }
     match measure {
-        "q" => (naive.q(), q),
-        "m" => (naive.m(), q),
-        "v" => (naive.v(), q),
-        "v_within" => (naive.v_within(), q),
-        "v_between" => (naive.v_between(), q),
-        "m_over_q" => (over(naive.m(), naive.q()), 1.0),
-        "v_over_q" => (over(naive.v(), naive.q()), 1.0),
-        "v_within_over_q" => (over(naive.v_within(), naive.q()), 1.0),
-        "v_between_over_q" => (over(naive.v_between(), naive.q()), 1.0),
-        "v_within_over_v" => (over(naive.v_within(), naive.v()), 1.0),
-        "v_between_over_v" => (over(naive.v_between(), naive.v()), 1.0),
-        "mean_norm" => (naive.mean_norm(), naive.mean_norm().unwrap_or(1.0)),
-        "cv_q" => (naive.cv_q(variant.map_or(1, |variant| variant[3..].parse().unwrap())), 1.0),
-        "cv_q_exponent" => (naive.cv_q_exponent(), 1.0),
-        "intercept_v_on_m" => (naive::ols(&naive.column("m"), &naive.column("v")).map(|line| line.1), q),
         "predicted_q" => (Some(7.5), 1.0),
-        "groups" => (Some(naive.groups.len() as f64), 1.0),
-        "states" => (Some(states), 1.0),
         "mean_cosine" => (naive.mean_cosine(), 1.0),
         "self_similarity" => (naive.self_similarity(), 1.0),
         "self_similarity_adjusted" => (minus_mean(naive.self_similarity()), 1.0),

@@ -160,6 +160,41 @@ impl Naive {
             _ => log(self.column(name.strip_prefix("log_").unwrap())),
         }
     }
+
+    /// A measure of norms by its name, with the scale that its tolerance is relative to; `None` for a measure that is not one of these.
+    pub fn value(&self, measure: &str, variant: Option<&str>) -> Option<(Option<f64>, f64)> {
+        let q = self.q().unwrap_or(0.0);
+        let over =
+            |part: Option<f64>, whole: Option<f64>| part.zip(whole).filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| part / whole);
+        if let Some((y, x)) = measure.strip_prefix("slope_").and_then(|rest| rest.split_once("_on_")) {
+            let (x, y) = (self.column(x), self.column(y));
+            let line = ols(&x, &y);
+            return Some((line.map(|line| line.0), line.map_or(1.0, |_| sd(&y) / sd(&x))));
+        }
+        if let Some((y, x)) = measure.strip_prefix("r2_").and_then(|rest| rest.split_once("_on_")) {
+            return Some((ols(&self.column(x), &self.column(y)).map(|line| line.2), 1.0));
+        }
+        Some(match measure {
+            "q" => (self.q(), q),
+            "m" => (self.m(), q),
+            "v" => (self.v(), q),
+            "v_within" => (self.v_within(), q),
+            "v_between" => (self.v_between(), q),
+            "m_over_q" => (over(self.m(), self.q()), 1.0),
+            "v_over_q" => (over(self.v(), self.q()), 1.0),
+            "v_within_over_q" => (over(self.v_within(), self.q()), 1.0),
+            "v_between_over_q" => (over(self.v_between(), self.q()), 1.0),
+            "v_within_over_v" => (over(self.v_within(), self.v()), 1.0),
+            "v_between_over_v" => (over(self.v_between(), self.v()), 1.0),
+            "mean_norm" => (self.mean_norm(), self.mean_norm().unwrap_or(1.0)),
+            "cv_q" => (self.cv_q(variant.map_or(1, |variant| variant[3..].parse().expect("n0"))), 1.0),
+            "cv_q_exponent" => (self.cv_q_exponent(), 1.0),
+            "intercept_v_on_m" => (ols(&self.column("m"), &self.column("v")).map(|line| line.1), q),
+            "groups" => (Some(self.groups.len() as f64), 1.0),
+            "states" => (Some(self.states().len() as f64), 1.0),
+            _ => return None,
+        })
+    }
 }
 
 impl NaiveGroup {

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use layerscope_stats::measure::Selection;
 use layerscope_testing::made_up_states::Data;
-use layerscope_testing::naive::{self, Naive};
+use layerscope_testing::naive::Naive;
 
 pub const FREQUENCY: RangeInclusive<u64> = 4..=60;
 
@@ -67,36 +67,11 @@ impl Expected {
 
     /// The value, and what its tolerance is relative to.
     pub fn value(&self, measure: &str, variant: Option<&str>, predicted: Option<f64>, massive: usize) -> (Option<f64>, f64) {
-        let naive = &self.naive;
-        let q = naive.q().unwrap_or(0.0);
-        let over = |part: Option<f64>, whole: Option<f64>| (whole? > 0.0).then(|| part.expect("defined") / whole.expect("defined"));
-        if let Some((y, x)) = measure.strip_prefix("slope_").and_then(|rest| rest.split_once("_on_")) {
-            let (x, y) = (naive.column(x), naive.column(y));
-            let line = naive::ols(&x, &y);
-            return (line.map(|line| line.0), line.map_or(1.0, |_| naive::sd(&y) / naive::sd(&x)));
-        }
-        if let Some((y, x)) = measure.strip_prefix("r2_").and_then(|rest| rest.split_once("_on_")) {
-            return (naive::ols(&naive.column(x), &naive.column(y)).map(|line| line.2), 1.0);
+        if let Some(known) = self.naive.value(measure, variant) {
+            return known;
         }
         match measure {
-            "q" => (naive.q(), q),
-            "m" => (naive.m(), q),
-            "v" => (naive.v(), q),
-            "v_within" => (naive.v_within(), q),
-            "v_between" => (naive.v_between(), q),
-            "m_over_q" => (over(naive.m(), naive.q()), 1.0),
-            "v_over_q" => (over(naive.v(), naive.q()), 1.0),
-            "v_within_over_q" => (over(naive.v_within(), naive.q()), 1.0),
-            "v_between_over_q" => (over(naive.v_between(), naive.q()), 1.0),
-            "v_within_over_v" => (over(naive.v_within(), naive.v()), 1.0),
-            "v_between_over_v" => (over(naive.v_between(), naive.v()), 1.0),
-            "mean_norm" => (naive.mean_norm(), naive.mean_norm().unwrap_or(1.0)),
-            "cv_q" => (naive.cv_q(variant.map_or(1, |variant| variant[3..].parse().expect("n0"))), 1.0),
-            "cv_q_exponent" => (naive.cv_q_exponent(), 1.0),
-            "intercept_v_on_m" => (naive::ols(&naive.column("m"), &naive.column("v")).map(|line| line.1), q),
             "predicted_q" => (predicted, predicted.unwrap_or(1.0)),
-            "groups" => (Some(naive.groups.len() as f64), 1.0),
-            "states" => (Some(naive.states().len() as f64), 1.0),
             "mean_cosine" => (self.mean_cosine, 1.0),
             "self_similarity" => (self.self_similarity, 1.0),
             "self_similarity_adjusted" => (self.self_similarity.zip(self.mean_cosine).map(|(a, b)| a - b), 1.0),
