@@ -26,10 +26,12 @@ pub mod figure;
 pub mod manifest;
 pub mod page;
 mod run;
+pub mod states;
 mod table;
 pub mod text;
 
 pub use error::{Error, Result};
 pub use manifest::Manifest;
 pub use run::{Run, Step};
+pub use states::States;
 pub use table::{Cell, Column, Table};

@@ -90,6 +90,19 @@ pub fn rounded(number: f64) -> String {
     }
 }
 
+/// 1234567 as `1,234,567`.
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// The names, made distinct: a repeated name gets a number appended.
 pub fn distinct(names: Vec<String>) -> Vec<String> {
     let mut taken: Vec<String> = Vec::with_capacity(names.len());
@@ -125,6 +138,11 @@ mod tests {
         assert_eq!(shortened(&"é".repeat(10_000)), "é".repeat(100) + "…");
         assert_eq!(shortened(&"\n".repeat(10_000)), "\\u{a}".repeat(20) + "…");
         assert_eq!(shortened(&("x".repeat(99) + "\n")), "x".repeat(99) + "…");
+    }
+
+    #[test]
+    fn thousands_are_apart() {
+        assert_eq!([0, 999, 1000, 30522, 1_234_567].map(grouped), ["0", "999", "1,000", "30,522", "1,234,567"]);
     }
 
     #[test]

@@ -1,17 +1,6 @@
 //! Numbers as people read them.
 
-/// 1234567 as `1,234,567`.
-pub fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub use layerscope_report::text::grouped;
 
 /// Three significant digits with a unit of thousand: `22.6 M`.
 pub fn short(number: usize) -> String {
@@ -37,7 +26,6 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!([0, 999, 1000, 30522, 1_234_567].map(grouped), ["0", "999", "1,000", "30,522", "1,234,567"]);
         assert_eq!([7, 1500, 22_565_376, 124_000_000].map(short), ["7", "1.5 k", "22.6 M", "124 M"]);
         assert_eq!([512, 2048, 90_868_376].map(bytes), ["512 B", "2.0 KiB", "86.7 MiB"]);
     }

@@ -15,8 +15,12 @@ pub enum Selection {
     Selected,
     /// All states but the massive ones.
     Typical,
+    /// The typical states of the groups in the frequency range; n_t counts typical states.
+    TypicalSelected,
     /// The kept sample of states.
     Sample,
+    /// The kept sample without massive states.
+    TypicalSample,
 }
 
 impl Selection {
@@ -26,7 +30,9 @@ impl Selection {
             Selection::All => "all",
             Selection::Selected => "selected",
             Selection::Typical => "typical",
+            Selection::TypicalSelected => "typical_selected",
             Selection::Sample => "sample",
+            Selection::TypicalSample => "typical_sample",
         }
     }
 }

@@ -175,7 +175,7 @@ fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
         }
         Selection::Typical => add_rows(all, evaluation.spectrum(), evaluation.second_moment(), rows),
         Selection::Sample => evaluation.inputs.sample.into_iter().for_each(|sample| add_batches(sample, all, rows)),
-        Selection::Selected => {}
+        Selection::Selected | Selection::TypicalSelected | Selection::TypicalSample => {}
     }
     Ok(())
 }
