@@ -113,8 +113,8 @@ fn tokens_lie_in_the_plane_of_their_means() {
     let (first, second) = (signed(&axes[0]), signed(&axes[1]));
     let places = network.places();
     let row_of = |document: u64, position: u32| places.iter().position(|place| *place == (document, position)).unwrap();
-    assert!(tables.tokens.len() > means.len());
-    for row in &tables.tokens {
+    assert!(tables.all.tokens.len() > means.len());
+    for row in &tables.all.tokens {
         let state = row
             .state
             .map_or_else(|| means[&row.group].clone(), |(document, position)| wide(network.points[1].row(row_of(document, position))));

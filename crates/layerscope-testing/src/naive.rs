@@ -32,22 +32,21 @@ impl Naive {
     /// The groups of a selection; `frequency` says which are frequent enough to be selected.
     pub fn new(data: &Data, selection: Selection, frequency: &RangeInclusive<u64>) -> Naive {
         let state = |row: usize| data.row(row).iter().map(|&x| f64::from(x)).collect::<State>();
+        let belongs = |x: &State| !selection.is_typical() || data.massive.is_none_or(|threshold| norm(x) <= threshold);
         let mut groups = Vec::new();
         for id in 0..data.groups as u32 {
             let rows = (0..data.ids.len()).filter(|&row| data.ids[row] == id);
-            let mut states: Vec<State> = rows.map(state).collect();
+            let states: Vec<State> = rows.map(state).filter(belongs).collect();
             let frequent = frequency.contains(&(states.len() as u64));
-            if selection == Selection::Typical {
-                states.retain(|x| data.massive.is_none_or(|threshold| norm(x) <= threshold));
-            }
-            if !states.is_empty() && (selection != Selection::Selected || frequent) {
+            let of_range = matches!(selection, Selection::Selected | Selection::TypicalSelected);
+            if !states.is_empty() && (!of_range || frequent) {
                 groups.push(NaiveGroup { id, states });
             }
         }
         let mut sequences = Vec::new();
         let mut start = 0;
         for length in &data.lengths {
-            sequences.push((start..start + length).filter(|&row| data.ids[row] != NOT_COUNTED).map(state).collect());
+            sequences.push((start..start + length).filter(|&row| data.ids[row] != NOT_COUNTED).map(state).filter(belongs).collect());
             start += length;
         }
         Naive { groups, sequences, dim: data.dim }

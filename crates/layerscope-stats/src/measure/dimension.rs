@@ -5,7 +5,6 @@ use super::evaluation::Evaluation;
 use super::layer_rows::{Estimate, Rows};
 use super::neighbours::{nearest, without_duplicates};
 use super::row::Computation;
-use super::selection::Selection;
 use crate::error::Result;
 use crate::sketch::HashSample;
 
@@ -96,7 +95,7 @@ pub fn levina_bickel(distances: &[f64], k: usize) -> (Option<f64>, Option<f64>) 
 pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
 
 fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
-    let (Selection::Sample, Some(sample)) = (rows.selection, evaluation.inputs.sample) else { return Ok(()) };
+    let Some(sample) = evaluation.sample().filter(|_| rows.selection.is_of_sample()) else { return Ok(()) };
     let duplicates = add_rows(sample, evaluation.settings.neighbours, evaluation.settings.threads, rows);
     let n = sample.len();
     if duplicates > 0 {

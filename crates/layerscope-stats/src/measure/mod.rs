@@ -44,13 +44,13 @@ pub use layers::{linear_cka, linearity};
 pub use matrix::{MatrixTables, matrix_tables};
 pub use norm::{cv_q, cv_q_exponent, cv_q_ladder, predicted_q};
 pub use partition::{LogPartition, log_partition};
-pub use point_tables::PointTables;
+pub use point_tables::{PointTables, StatesTables};
 pub use row::{Computation, Measure, needs};
 pub use selection::{ComponentRow, GroupRow, Selection, Summary, Totals};
 pub use spectrum::{Spectrum, isoscore_star, top_variance};
-pub use tokens::{TokenRow, token_rows};
+pub use tokens::{TokenComponentRow, TokenRow, token_rows};
 
-use crate::sketch::SketchKind::{self, Corpus, Covariance, Groups, Pairs, Sample, Shapes, Similarity, Tokens, Units, Weights};
+use crate::sketch::SketchKind::{self, Corpus, Covariance, Groups, Pairs, Peaks, Sample, Shapes, Similarity, Tokens, Units, Weights};
 
 /// All measures, in the order of the tables.
 pub const MEASURES: &[Measure] = &[
@@ -185,6 +185,20 @@ pub const MEASURES: &[Measure] = &[
             "massive_activations",
             "Sun et al. 2024",
             "number of states whose norm exceeds --massive times the median norm at that point",
+        )
+    },
+    Measure {
+        needs: &[Corpus],
+        compute: &massive::COMPUTATION,
+        ..between_layers("massive_share_of_q", "Layerscope", "share of the sum of ||x||^2 that those states carry")
+    },
+    Measure {
+        needs: &[Peaks],
+        compute: &layers::PEAKS,
+        ..between_layers(
+            "massive_components",
+            "Sun et al. 2024",
+            "number of components a with |a| > 100 and |a| > 1000 times the median |a| of their state",
         )
     },
     cluster("calinski_harabasz", "Calinski & Harabasz 1974", "(V_B / (K - 1)) / (V_W / (n - K)) over the clusters"),

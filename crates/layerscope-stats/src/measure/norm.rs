@@ -78,8 +78,8 @@ fn compute(inputs: &MomentInputs<'_>, rows: &mut Rows) {
     let v: Vec<f64> = summary.groups.iter().map(|group| group.v).collect();
     let groups = summary.groups.len() as u64;
     rows.push_estimate("cv_q", cv_q(&q));
-    // The range of `selected` would cut the ladder short.
-    if summary.selection != Selection::Selected {
+    // A frequency range would cut the ladder short.
+    if matches!(summary.selection, Selection::All | Selection::Typical) {
         for (n0, estimate) in cv_q_ladder(&summary.groups) {
             rows.push_variant("cv_q", &format!("n0={n0}"), estimate);
         }

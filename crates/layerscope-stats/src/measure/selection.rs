@@ -24,6 +24,21 @@ pub enum Selection {
 }
 
 impl Selection {
+    /// Whether it leaves massive states out.
+    pub fn is_typical(self) -> bool {
+        matches!(self, Selection::Typical | Selection::TypicalSelected | Selection::TypicalSample)
+    }
+
+    /// Whether sketches beside the moments know it: all states, or all typical ones.
+    pub(super) fn is_of_sketches(self) -> bool {
+        matches!(self, Selection::All | Selection::Typical)
+    }
+
+    /// Whether it is of the kept sample.
+    pub(super) fn is_of_sample(self) -> bool {
+        matches!(self, Selection::Sample | Selection::TypicalSample)
+    }
+
     /// Its name in the tables.
     pub fn name(self) -> &'static str {
         match self {
@@ -104,26 +119,41 @@ pub struct Summary {
     pub groups: Vec<GroupRow>,
     /// Its values.
     pub totals: Option<Totals>,
-    /// Its components; none for `selected`, whose second moments per component are not known.
+    /// Its components; none for selected groups, whose second moments per component are not known.
     pub components: Vec<ComponentRow>,
 }
 
 impl Summary {
-    /// All selections of a point, in the order of the tables; `selected` only with a frequency range (token, surface and word).
+    /// All selections of a point, in the order of the tables; with a frequency range (token, surface and word) those of the selected groups too.
     pub fn of_point(point: &PointMoments, frequency: Option<&RangeInclusive<u64>>) -> Result<Vec<Summary>> {
         let view = point.all()?;
         let all = Summary::of_view(Selection::All, &view);
-        let selected = frequency.map(|range| Summary {
-            selection: Selection::Selected,
-            groups: all.groups.iter().filter(|group| range.contains(&group.n)).cloned().collect(),
-            totals: GroupTotals::of(&view, |n| range.contains(&n)).map(|groups| Totals::of_groups(&groups)),
-            components: Vec::new(),
-        });
-        let typical = match point.massive_states() {
-            0 => Summary { selection: Selection::Typical, ..all.clone() },
-            _ => Summary::of_view(Selection::Typical, &point.typical()),
+        let selected = frequency.map(|range| all.within(Selection::Selected, &view, range));
+        let (typical, typical_selected) = match point.massive_states() {
+            0 => (all.renamed(Selection::Typical), selected.as_ref().map(|selected| selected.renamed(Selection::TypicalSelected))),
+            _ => {
+                let view = point.typical();
+                let typical = Summary::of_view(Selection::Typical, &view);
+                let selected = frequency.map(|range| typical.within(Selection::TypicalSelected, &view, range));
+                (typical, selected)
+            }
         };
-        Ok([Some(all), selected, Some(typical)].into_iter().flatten().collect())
+        Ok([Some(all), selected, Some(typical), typical_selected].into_iter().flatten().collect())
+    }
+
+    /// Those of its groups whose frequency lies in a range.
+    fn within(&self, selection: Selection, view: &StatesView, range: &RangeInclusive<u64>) -> Summary {
+        Summary {
+            selection,
+            groups: self.groups.iter().filter(|group| range.contains(&group.n)).cloned().collect(),
+            totals: GroupTotals::of(view, |n| range.contains(&n)).map(|groups| Totals::of_groups(&groups)),
+            components: Vec::new(),
+        }
+    }
+
+    /// The same under another name.
+    fn renamed(&self, selection: Selection) -> Summary {
+        Summary { selection, ..self.clone() }
     }
 
     fn of_view(selection: Selection, view: &StatesView) -> Summary {
