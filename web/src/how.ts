@@ -24,7 +24,7 @@ const VARIANTS: Record<string, string> = {
   corpus: "from the covariance of the whole corpus", batch4096: "mean over batches of 4096 states of the sample",
   batch4096_std: "standard deviation over those batches", twonn: "TwoNN, maximum likelihood, 10 % largest ratios censored",
   twonn_facco: "TwoNN, fit through the origin over the lowest 90 %", twonn_razzhigaev: "TwoNN over the lowest 20 %, batches of 4096",
-  mle: "Levina–Bickel with MacKay–Ghahramani averaging, k = 20", default: "over v and −v", machina: "over v as the eigen-solver returns it",
+  mle: "Levina–Bickel with MacKay–Ghahramani averaging, k = 20", unbiased: "without the bias of plug-in values: V n/(n−1) and M − V/(n−1) for n ≥ 2, V within and between as in an analysis of variance", default: "over v and −v", machina: "over v as the eigen-solver returns it",
 };
 
 /** Formula and source of these measures, and the commands of these runs. */

@@ -1,6 +1,6 @@
 //! Every value of every table against the definitions taken literally, on ordinary and on adversarial data.
 
-use layerscope_stats::measure::{MEASURES, Measure, PointTables, Selection, Settings};
+use layerscope_stats::measure::{LayerRow, MEASURES, Measure, PointTables, Selection, Settings};
 use layerscope_testing::made_up_states::{Data, Random, all_kinds};
 use layerscope_testing::naive::{self, Naive};
 
@@ -139,8 +139,17 @@ fn rows_come_in_the_order_of_the_table_of_measures_and_all_of_them_come() {
             assert_eq!(names.len(), MEASURES.iter().filter(here).count());
         }
     }
-    let variants = tables.layers.iter().filter_map(|row| row.variant.as_deref());
-    assert_eq!(variants.take(3).collect::<Vec<_>>(), ["n0=1", "n0=3", "n0=10"]);
+    let variants = |measure: &'static str| {
+        tables.layers.iter().filter(move |row| row.measure == measure && row.selection == Selection::All).map(|row| row.variant.as_deref())
+    };
+    assert_eq!(variants("cv_q").take(4).collect::<Vec<_>>(), [None, Some("n0=1"), Some("n0=3"), Some("n0=10")]);
+    let unbiased = |measure: &&Measure| measure.variants.contains(&"unbiased");
+    assert_eq!(MEASURES.iter().filter(unbiased).count(), 17);
+    for measure in MEASURES.iter().filter(unbiased) {
+        assert_eq!(variants(measure.name).collect::<Vec<_>>(), [None, Some("unbiased")], "{}", measure.name);
+    }
+    let listed = |row: &&LayerRow| Measure::named(row.measure).unwrap().variants.contains(&"unbiased");
+    assert!(tables.layers.iter().filter(|row| row.variant.as_deref() == Some("unbiased")).all(|row| listed(&row)));
 }
 
 #[test]
@@ -154,19 +163,23 @@ fn jackknife_errors_equal_the_naive_ones() {
     };
     let mut naive = Naive::new(&data, Selection::All, &(1..=1));
     let rungs = naive.rungs();
-    let mut replicates = vec![Vec::new(); 6];
+    let mut replicates = vec![Vec::new(); 8];
     for deleted in 0..naive.groups.len() {
         let group = naive.groups.remove(deleted);
         let (slope, _, r2) = naive::ols(&naive.column("m"), &naive.column("v")).unwrap();
         let (log_slope, _, _) = naive::ols(&naive.column("log_n"), &naive.column("log_v")).unwrap();
         let exponent = naive.exponent_over(&rungs).unwrap();
-        let values = [slope, r2, log_slope, naive.cv_q(1).unwrap(), exponent, naive.cv_q(3).unwrap()];
+        let values = [slope, r2.unwrap(), log_slope, naive.cv_q(1).unwrap(), exponent, naive.cv_q(3).unwrap()];
+        let (unbiased_slope, _, unbiased_r2) = naive::ols(&naive.unbiased_column("log_n"), &naive.unbiased_column("m")).unwrap();
+        let values = values.into_iter().chain([unbiased_slope, unbiased_r2.unwrap()]);
         replicates.iter_mut().zip(values).for_each(|(list, value)| list.push(value));
         naive.groups.insert(deleted, group);
     }
-    // Deleting a group that a C.V. does not have changes nothing: those are no replicates of it.
-    let frequent: Vec<bool> = naive.groups.iter().map(|group| group.states.len() >= 3).collect();
-    replicates[5] = replicates[5].iter().zip(&frequent).filter(|(_, frequent)| **frequent).map(|(value, _)| *value).collect();
+    // Deleting a group that a C.V. or a line does not have changes nothing: those are no replicates of it.
+    for (at, least) in [(5, 3), (6, 2), (7, 2)] {
+        let values = replicates[at].iter().zip(&naive.groups).filter(|(_, group)| group.states.len() >= least);
+        replicates[at] = values.map(|(value, _)| *value).collect();
+    }
     let ours = [
         error("slope_v_on_m", None),
         error("r2_v_on_m", None),
@@ -174,6 +187,8 @@ fn jackknife_errors_equal_the_naive_ones() {
         error("cv_q", None),
         error("cv_q_exponent", None),
         error("cv_q", Some("n0=3")),
+        error("slope_m_on_log_n", Some("unbiased")),
+        error("r2_m_on_log_n", Some("unbiased")),
     ];
     for (ours, replicates) in ours.iter().zip(&replicates) {
         let theirs = naive::jackknife(replicates);

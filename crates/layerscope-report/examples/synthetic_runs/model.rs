@@ -182,7 +182,7 @@ impl Model {
             if let Some(line) = fit_line(&of(|own| own.m), &of(|own| own.v)) {
                 push(selection, ("slope_v_on_m", None), Some(line.slope), Some(0.01), chosen.len());
                 push(selection, ("intercept_v_on_m", None), Some(line.intercept), None, chosen.len());
-                push(selection, ("r2_v_on_m", None), Some(line.r2), Some(0.01), chosen.len());
+                push(selection, ("r2_v_on_m", None), line.r2, Some(0.01), chosen.len());
             }
             push(selection, ("groups", None), Some(chosen.len() as f64), None, chosen.len());
             push(selection, ("states", None), Some(count as f64), None, count);

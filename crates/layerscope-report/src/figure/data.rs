@@ -279,7 +279,7 @@ pub(crate) fn over_groups(measure: &str, groups: &[Group]) -> Option<f64> {
     match measure {
         "cv_q" => variation(&of(|group| group.q)),
         "slope_v_on_m" => fit_line(&of(|group| group.m), &of(|group| group.v)).map(|line| line.slope),
-        "r2_v_on_m" => fit_line(&of(|group| group.m), &of(|group| group.v)).map(|line| line.r2),
+        "r2_v_on_m" => fit_line(&of(|group| group.m), &of(|group| group.v)).and_then(|line| line.r2),
         "slope_log_q_on_log_n" => on_log_n(|group| (1.0 + group.q).log10()),
         "slope_log_m_on_log_n" => on_log_n(|group| (1.0 + group.m).log10()),
         "slope_log_v_on_log_n" => on_log_n(|group| (1.0 + group.v).log10()),

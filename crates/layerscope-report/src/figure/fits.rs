@@ -195,7 +195,8 @@ pub(crate) fn panel(groups: &[Group], (x, y): Pair, fit: Option<Fit>, title: Tex
     let mut panel = Panel::new(title, axis(x), axis(y), vec![Mark::Points { points, faded: false }]);
     if let Some(fit) = fit {
         panel.marks.push(Mark::Slope { slope: fit.slope, intercept: fit.intercept, paint: Paint::Accent, dashed: false });
-        panel.note = Text::math(&format!("slope {}, *R*² {}", decimals(fit.slope, 3), decimals(fit.r2, 3)));
+        let r2 = fit.r2.map_or("undefined".to_owned(), |r2| decimals(r2, 3));
+        panel.note = Text::math(&format!("slope {}, *R*² {r2}", decimals(fit.slope, 3)));
     }
     panel
 }
@@ -224,12 +225,12 @@ impl Fits {
     }
 
     fn push(&mut self, view: &View, (layer, point): (i64, Point), (x, y): Pair, fit: Option<Fit>, groups: usize) {
-        let value = |of: fn(&Fit) -> f64| real(fit.as_ref().map(of));
+        let value = |of: fn(&Fit) -> Option<f64>| real(fit.as_ref().and_then(of));
         let place = [Cell::Text(view.run.model()), Cell::Integer(layer), Cell::Text(point.name()), Cell::Text(x.name), Cell::Text(y.name)];
-        let line = [value(|fit| fit.slope), value(|fit| fit.intercept), value(|fit| fit.r2), Cell::Integer(groups as i64)];
+        let line = [value(|fit| Some(fit.slope)), value(|fit| Some(fit.intercept)), value(|fit| fit.r2), Cell::Integer(groups as i64)];
         self.rows.push(&[&place[..], &line[..]].concat());
         if let Some(fit) = fit.filter(|_| (x.name, y.name) == ("m", "v")) {
-            let (slope, r2) = (tex::number(fit.slope, 3), tex::number(fit.r2, 3));
+            let (slope, r2) = (tex::number(fit.slope, 3), tex::r2(fit.r2));
             self.sentences.push(format!(
                 "{}, layer {layer}: slope {slope}, $R^2$ {r2}, {} groups.",
                 tex::name(&view.name),
@@ -281,6 +282,17 @@ fn numbers(cells: &[(&View, (i64, Point), Pair)], all: &[Vec<Group>], fitted: bo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_constant_variance_has_a_slope_and_no_r2() {
+        let group = |m: f64| Group { id: None, name: "", n: 10, q: m, m, v: 0.0, subwords: None };
+        let groups = [group(1.0), group(2.0), group(4.0)];
+        let fitted = fit(&groups, (M, V)).unwrap();
+        assert_eq!((fitted.slope, fitted.intercept, fitted.r2), (0.0, 0.0, None));
+        let note: String = panel(&groups, (M, V), Some(fitted), Text::default(), |_| 0.0).note.0.into_iter().map(|span| span.text).collect();
+        assert_eq!(note, "slope 0.000, R² undefined");
+        assert_eq!(tex::r2(fitted.r2), "undefined");
+    }
 
     #[test]
     fn percentiles_interpolate() {

@@ -257,7 +257,7 @@ fn among_all(name: String, view: &View, at: (i64, Point), chosen: &[Token]) -> O
         colour_bar: Some(ColourBar { label: Text::math("log_{10} *n*_{t}"), scale: logs }),
         preferred: Preferred::Page,
     };
-    let fitted = line.map_or(String::new(), |line| format!(" Slope {}, $R^2$ {}.", tex::number(line.slope, 3), tex::number(line.r2, 3)));
+    let fitted = line.map_or(String::new(), |line| format!(" Slope {}, $R^2$ {}.", tex::number(line.slope, 3), tex::r2(line.r2)));
     let caption = format!(
         "Variance $V(X_t)$ against $M(X_t)$ in {} at {}, with {} tokens labelled.{fitted}",
         tex::name(&view.name),
