@@ -1,9 +1,10 @@
 //! Tables of a run by name, and tables for other frequencies.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use layerscope_error::{line, setting};
-use layerscope_report::{Cell, Run, Table};
+use layerscope_report::{Run, States, Table};
 
 use super::trajectory::final_norm_table;
 use crate::error::{Error, Result};
@@ -53,18 +54,20 @@ pub fn with_frequency(folder: &Path, frequency: &str, name: &str) -> Result<Tabl
     }
 }
 
-/// The stored table with the rows of the selected groups taken from another one.
+/// The stored table with the rows of the selected groups, of all states and of the typical ones, taken from another one.
 fn reselected(stored: &Table, fresh: &Table) -> Result<Table> {
     let key = |table: &Table, row: usize| {
         ["layer", "point", "selection"].map(|name| format!("{:?}", table.column(name).map(|column| column.cell(row))))
     };
-    let selected =
-        |table: &Table, row: usize| matches!(table.column("selection").map(|column| column.cell(row)), Some(Cell::Text("selected")));
-    let mut rows = Vec::new();
+    let is_selected = |row: usize| {
+        let own = stored.text("selection", row);
+        [States::All, States::Typical].iter().any(|states| own == Some(states.of("selected")))
+    };
+    let (mut rows, mut taken) = (Vec::new(), HashSet::new());
     for row in 0..stored.rows() {
-        if !selected(stored, row) {
+        if !is_selected(row) {
             rows.push((0, row));
-        } else if row == 0 || key(stored, row - 1) != key(stored, row) {
+        } else if taken.insert(key(stored, row)) {
             let wanted = key(stored, row);
             rows.extend((0..fresh.rows()).filter(|&other| key(fresh, other) == wanted).map(|other| (1, other)));
         }
