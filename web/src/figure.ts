@@ -1,8 +1,7 @@
 // A figure on the page: its drawing, a line that reads it out, downloads, and how it was computed.
 
-import { h, replace } from "./dom";
 import { textWidth } from "./chart/frame";
-import { s } from "./dom";
+import { h, replace, s } from "./dom";
 import { saveCsv, savePng, saveSvg, type Layer, type Sheet } from "./download";
 import { statesPhrase } from "./states";
 import { capital } from "./text";

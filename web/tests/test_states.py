@@ -215,6 +215,25 @@ class States(PageTest):
         page = self.open("two", "massive")
         self.assertIn("No state is massive", page.inner_text("main"))
 
+    def test_training(self):
+        for states, name in [("typical", "typical"), ("all", "all")]:
+            page = self.open("trained", f"training?measure=mean_cosine&states={states}")
+            rows = self.first_csv(page)
+            own = table("trained-0", "layers", measure="mean_cosine", selection=name)
+            weights = [row for row in table("trained-0", "layers", measure="mean_cosine", selection="all") if not row["layer"]]
+            key = lambda row: (row["step"], row["layer"], row["point"], float(row["value"]))
+            self.assertEqual(sorted(map(key, rows)), sorted(map(key, [row for row in own if row["layer"]] + weights)))
+            self.assertIn(WORDS[states].capitalize(), page.inner_text("main .figure .note >> nth=0"))
+            self.assertIn("embedding", page.text_content("#figure-over-steps-mean_cosine-decoder-sink-steps svg"), "weights have no massive states")
+        page = self.open("trained", "massive?at=2")
+        page.wait_for_selector("#who tbody tr")
+        own = sorted(table("trained-0/steps/step143000", "massive", layer=2), key=lambda row: -int(row["count"]))
+        self.assertEqual(page.inner_text("#who tbody th >> nth=0"), own[0]["token"])
+        page.select_option('label:text-is("Step") + select', label="512")
+        page.wait_for_selector("#who tbody tr")
+        own = table("trained-0/steps/step512", "massive", layer=2)
+        self.assertIn(f"{sum(int(row['count']) for row in own):,} massive states", page.inner_text("#who caption"))
+
     def test_tables(self):
         for states, selections, page in self.both(f"tables?run=0&table=groups&at={LAYER}"):
             page.wait_for_selector(".data tbody tr")

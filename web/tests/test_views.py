@@ -7,7 +7,7 @@ from pages import VIEWS, PageTest, table
 
 class Views(PageTest):
     def test_every_view_of_every_page_opens_from_disk_in_silence(self):
-        for name in ["two", "steps", "words", "hostile", "sinks", "old"]:
+        for name in ["two", "steps", "words", "hostile", "sinks", "old", "trained"]:
             page = self.open(name)
             for view in VIEWS:
                 page.click(f"nav a >> nth={VIEWS.index(view)}")

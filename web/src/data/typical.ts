@@ -29,7 +29,7 @@ export function tokenComponents(all: Columns, changes: Columns | null): Columns 
   const whole = (name: string) => Uint32Array.from(joined, ({ table, row }) => table.number(name, row));
   const [mean, variance] = [real("mean"), real("variance")];
   return new Columns(joined.length, [
-    ["group_id", whole("group_id")], ["token", Uint32Array.from(joined, ({ table, row }) => codes.get(table.text("token", row) ?? "")!), strings], ["component", whole("component")],
+    ["group_id", real("group_id")], ["token", Uint32Array.from(joined, ({ table, row }) => codes.get(table.text("token", row) ?? "")!), strings], ["component", whole("component")],
     ["q", mean.map((own, i) => own * own + variance[i]!)], ["mean", mean], ["variance", variance],
   ]);
 }

@@ -53,12 +53,15 @@ fn main() -> Result<()> {
         Model::new("encoder-plain", 6, 300, 64, false, 8),
     ];
     let old = [Model { massive: Massive::Old, ..Model::new("decoder-old", 6, 300, 32, true, 9) }];
+    let trained =
+        [Model { massive: Massive::Measured, steps: vec![0, 512, 143_000], ..Model::new("decoder-sink-steps", 4, 120, 32, true, 10) }];
     let mixed = [sinks[0].clone(), old[0].clone()];
     for (name, models) in [
         ("two", &two[..]),
         ("sinks", &sinks),
         ("old", &old),
         ("mixed", &mixed),
+        ("trained", &trained),
         ("big", &big),
         ("steps", &steps),
         ("words", &words),

@@ -78,7 +78,7 @@ impl Model {
             }
         }
         let mut tables = vec![("layers", rows.table()?)];
-        if self.groups > 0 {
+        if self.groups > 0 && self.steps.is_empty() {
             tables.push(("groups", groups_table(self, &self.group_rows(&points, &groups, &moments))?));
             tables.push(("tokens", self.tokens_table(&points, &groups, &mut random)?));
         }
@@ -86,7 +86,7 @@ impl Model {
             tables.push(("components", self.components_table(&points, &groups, &mut random)?));
             tables.push(("spectra", self.spectra_table(&points, &groups)?));
         }
-        if self.massive == Massive::Measured {
+        if self.massive == Massive::Measured && self.steps.is_empty() {
             tables.push(("massive", self.massive_table(&points, &groups)?));
             tables.push(("token_components", self.token_components_table(&points, &groups)?));
         }

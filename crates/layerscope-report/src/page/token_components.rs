@@ -18,33 +18,32 @@ pub(super) fn block(table: &Table) -> Block {
 /// The rows of the tokens whose typical states measure otherwise than all of them. A token of which no state is typical has one row
 /// without a component.
 pub(super) fn difference(typical: &Table, all: &Table) -> Block {
-    let (own, (ids, whole)) = (by_token(typical).1, by_token(all));
+    let own: HashMap<Option<i64>, Vec<usize>> = by_token(typical).into_iter().collect();
     let same = |a: usize, b: usize| ["component", "mean", "variance"].iter().all(|name| typical.real(name, a) == all.real(name, b));
     let mut rows = Vec::new();
-    for id in ids {
-        let of_all = &whole[&id];
+    for (id, of_all) in by_token(all) {
         match own.get(&id) {
             None => rows.push((of_all[0], None)),
-            Some(of_typical) if of_typical.len() == of_all.len() && of_typical.iter().zip(of_all).all(|(&a, &b)| same(a, b)) => {}
+            Some(of_typical) if of_typical.len() == of_all.len() && of_typical.iter().zip(&of_all).all(|(&a, &b)| same(a, b)) => {}
             Some(of_typical) => rows.extend(of_typical.iter().map(|&row| (of_all[0], Some(row)))),
         }
     }
     written(all, typical, &rows)
 }
 
-/// The tokens of a table in the order in which they come, and the rows of each.
-fn by_token(table: &Table) -> (Vec<Option<i64>>, HashMap<Option<i64>, Vec<usize>>) {
-    let mut ids = Vec::new();
-    let mut rows: HashMap<Option<i64>, Vec<usize>> = HashMap::new();
+/// The tokens of a table, in the order in which they come, with the rows of each.
+fn by_token(table: &Table) -> Vec<(Option<i64>, Vec<usize>)> {
+    let mut tokens: Vec<(Option<i64>, Vec<usize>)> = Vec::new();
+    let mut places: HashMap<Option<i64>, usize> = HashMap::new();
     for row in 0..table.rows() {
         let id = table.integer("group_id", row);
-        rows.entry(id).or_insert_with(|| {
-            ids.push(id);
-            Vec::new()
+        let place = *places.entry(id).or_insert_with(|| {
+            tokens.push((id, Vec::new()));
+            tokens.len() - 1
         });
-        rows.get_mut(&id).expect("just there").push(row);
+        tokens[place].1.push(row);
     }
-    (ids, rows)
+    tokens
 }
 
 /// Rows as a block: each has a row of `names`, which says whose it is, and one of `values`.
