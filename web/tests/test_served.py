@@ -132,6 +132,31 @@ class Served(ServedTest):
         self.trouble.clear()
 
 
+class ServedStates(ServedTest):
+    """The typical states come when they are looked at, as what differs from all states."""
+
+    @classmethod
+    def runs(cls):
+        return [FOLDER / "sinks-0"]
+
+    def slope(self, selection):
+        return float(table("sinks-0", "layers", layer=6, selection=selection, measure="slope_v_on_m")[0]["value"])
+
+    def test_the_switch_asks_for_the_other_states(self):
+        page = self.visit("tokens?at=6&states=all")
+        page.wait_for_function(FITTED, arg=self.slope("selected"))
+        self.assertEqual([url for url in self.asked if url.endswith(".typical") and "groups" in url], [])
+        page.click('.states label:text-is("Typical")')
+        page.wait_for_function(FITTED, arg=self.slope("typical_selected"))
+        self.assertTrue(any(url.endswith("/block/run0.groups.6.typical") for url in self.asked))
+        self.go(page, "components?at=6&token=1020")
+        page.wait_for_selector("#token-components svg")
+        self.assertTrue(any(url.endswith("/block/run0.token_components.6.typical") for url in self.asked))
+        self.go(page, "massive?at=6")
+        page.wait_for_selector("#who tbody tr")
+        self.assertTrue(any("/block/run0.massive." in url for url in self.asked))
+
+
 class ServedHostile(ServedTest):
     @classmethod
     def runs(cls):

@@ -1,9 +1,10 @@
-// The least-squares line, in f64 and two passes, with the rules of layerscope-stats: undefined below three points or without spread of x.
+// The least-squares line, in f64 and two passes, with the rules of layerscope-stats: undefined below three points or where x has no spread. Where y has none the
+// line is level, and its R² undefined: there is nothing to explain.
 
 export interface Line {
   slope: number;
   intercept: number;
-  /** NaN if y does not vary. */
+  /** NaN where y has no spread. */
   r2: number;
 }
 
