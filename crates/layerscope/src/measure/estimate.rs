@@ -186,8 +186,7 @@ pub fn check_disk(folder: &Path, estimate: &Estimate, passes: &[usize]) -> Resul
 mod tests {
     use super::*;
 
-    const ESTIMATE: Estimate =
-        Estimate { fixed: 100, point: 50, massive: 25, massive_points: 0, points: 7, finishing: 200, peak: 0 };
+    const ESTIMATE: Estimate = Estimate { fixed: 100, point: 50, massive: 25, massive_points: 0, points: 7, finishing: 200, peak: 0 };
 
     #[test]
     fn a_limit_makes_even_passes() {
