@@ -9,7 +9,7 @@ pub(super) const FAMILY: Family = Family {
     model_types: &["electra"],
     examples: "google/electra-small-discriminator, google/electra-base-generator",
     spec,
-    names: &NAMES,
+    names: &NAMES, gguf: None,
 };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {

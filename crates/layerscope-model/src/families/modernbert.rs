@@ -11,7 +11,7 @@ use crate::spec::{
 };
 
 pub(super) const FAMILY: Family =
-    Family { model_types: &["modernbert"], examples: "answerdotai/ModernBERT-base, nomic-ai/modernbert-embed-base", spec, names: &NAMES };
+    Family { model_types: &["modernbert"], examples: "answerdotai/ModernBERT-base, nomic-ai/modernbert-embed-base", spec, names: &NAMES, gguf: None };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.only("position_embedding_type", "absolute");

@@ -59,7 +59,7 @@ impl Text<'_> {
     /// The spool of an earlier start, or a new one.
     pub fn open(
         &self,
-        tokenizer: impl FnOnce() -> layerscope_corpus::Result<Tokenizer>,
+        tokenizer: impl FnOnce() -> Result<Tokenizer>,
         cancel: &CancelToken,
         show: &mut Show<'_>,
     ) -> Result<(Spool, Found)> {
