@@ -3,6 +3,7 @@
 
     python tools/make_gguf.py            # crates/layerscope-model/tests/data/gguf
     python tools/make_gguf.py --check    # nothing is written: do the committed ones still follow from this script?
+    python tools/make_gguf.py --smollm2 SmolLM2-135M-Instruct.Q4_1.gguf    # the reference library's tokens of that file
 
 ``blocks.gguf`` has random blocks of every kind of numbers and, as ``KIND.expected``, what ``gguf.dequantize`` makes of them. The other
 files are fixtures (``fixtures/FAMILY/VARIANT``) as the format stores them: its names, rows of queries and keys in pairs where it wants them so,
@@ -32,9 +33,11 @@ KINDS = [Kind.F32, Kind.F16, Kind.BF16, Kind.Q8_0, Kind.Q4_0, Kind.Q4_1, Kind.Q5
 HALVES = {Kind.Q8_0: [0], Kind.Q4_0: [0], Kind.Q4_1: [0, 2], Kind.Q5_0: [0], Kind.Q5_1: [0, 2], Kind.Q4_K: [0, 2], Kind.Q5_K: [0, 2], Kind.Q6_K: [208]}
 SENTENCES = ["the cat sat on the mat", "a tall ship, at sea", "", " two  spaces ", "He said 'no' <s> 12 times!", "the <mark> cat's hat<mark>the", "Then   the otter"]
 
-#: From the reference library's names to the format's, where the table of the package does not decide.
-LLAMA = ("llama", ["llama2", "llama3", "biases", "linear"])
-FIXTURES = [LLAMA, ("qwen2", ["published"]), ("qwen3", ["published"]), ("gemma3", ["4b"]), ("gpt2", ["published"]), ("gpt_neox", ["pythia"])]
+#: What a vocabulary of the whole language is asked besides.
+ODD = ["In 1984, 2,000 men paid $3.50 each.", "<|im_start|>user\nhi<|im_end|>", "  two  leading, and a tab\t.", "naïve café — “quoted” 日本語 🙂", "x = [1, 2, 3]; y += x[0]"]
+
+#: The fixtures that are written; the package has the format's names of their tensors.
+FIXTURES = [("llama", ["llama2", "llama3", "biases", "linear"]), ("qwen2", ["published"]), ("qwen3", ["published"]), ("gemma3", ["4b"]), ("gpt2", ["published"]), ("gpt_neox", ["pythia"])]
 FIXTURES += [("falcon", ["7b", "40b", "11b"]), ("bloom", ["560m"]), ("olmo2", ["published"])]
 ARCHITECTURES = {"gpt_neox": "gptneox"}
 
@@ -42,7 +45,12 @@ ARCHITECTURES = {"gpt_neox": "gptneox"}
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="compare the committed files with what this script makes")
+    parser.add_argument("--smollm2", type=Path, metavar="FILE", help="write crates/layerscope/tests/data/golden-smollm2.json, of this file, instead")
     arguments = parser.parse_args()
+    if arguments.smollm2:
+        lines = (ROOT / "pocket/corpus/held-out.txt").read_text().splitlines()[:200] + [sentence for sentence in ODD if sentence]
+        write_ids(ROOT / "crates/layerscope/tests/data/golden-smollm2.json", tokens_of(arguments.smollm2, lines))
+        return 0
     if not arguments.check:
         DATA.mkdir(parents=True, exist_ok=True)
         return make(DATA)
@@ -61,10 +69,21 @@ def make(folder: Path) -> int:
             write_fixture(folder / f"{family}-{variant}.gguf", family, variant)
     ids = {}
     for name in ("llama-llama2.gguf", "gpt2-published.gguf"):
-        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
-        ids[name] = [[sentence, tokenizer(sentence, add_special_tokens=False)["input_ids"]] for sentence in SENTENCES]
-    (folder / "tokenizers.json").write_text(json.dumps(ids, ensure_ascii=False, indent=1) + "\n")
+        ids[name] = tokens_of(folder / name, SENTENCES)
+    write_ids(folder / "tokenizers.json", ids)
     return 0
+
+
+def tokens_of(file: Path, sentences: list[str]) -> list:
+    """Sentences with their ids, as the reference library reads the file; nothing around them."""
+    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    return [[sentence, tokenizer(sentence, add_special_tokens=False)["input_ids"]] for sentence in sentences]
+
+
+def write_ids(file: Path, ids) -> None:
+    """One line a sentence."""
+    text = json.dumps(ids, ensure_ascii=False, separators=(",", ":"))
+    file.write_text(text.replace("]],[", "]],\n[") + "\n")
 
 
 def write_blocks(path: Path) -> None:
@@ -166,6 +185,7 @@ def add_metadata(writer: gguf.GGUFWriter, family: str, config: dict, heads: int,
     def key(*names: str, default=None):
         return next((config[name] for name in names if config.get(name) is not None), default)
 
+    base = key("rope_theta") or (key("rope_parameters") or {}).get("rope_theta")
     width = key("hidden_size", "n_embd", "n_embed")
     head_dim = key("head_dim", default=width // heads)
     writer.add_block_count(key("num_hidden_layers", "n_layer"))
@@ -178,7 +198,7 @@ def add_metadata(writer: gguf.GGUFWriter, family: str, config: dict, heads: int,
         writer.add_layer_norm_eps(key("layer_norm_epsilon", "layer_norm_eps", default=1e-5))
     else:
         writer.add_layer_norm_rms_eps(key("rms_norm_eps", default=1e-6))
-        writer.add_rope_freq_base(key("rope_theta", default=1e6 if family == "gemma3" else 10000.0))
+        writer.add_rope_freq_base(base or (1e6 if family == "gemma3" else 10000.0))
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
     if family == "llama":
@@ -187,8 +207,8 @@ def add_metadata(writer: gguf.GGUFWriter, family: str, config: dict, heads: int,
     if family == "gpt_neox":
         writer.add_rope_dimension_count(int(key("rotary_pct") * head_dim))
         writer.add_parallel_residual(key("use_parallel_residual"))
-    if family == "falcon" and "rope_theta" in config:
-        writer.add_rope_freq_base(config["rope_theta"])
+    if family == "falcon" and base:
+        writer.add_rope_freq_base(base)
     if family == "gemma3":
         writer.add_sliding_window(config["sliding_window"])
     scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}

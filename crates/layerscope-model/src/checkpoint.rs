@@ -205,7 +205,8 @@ impl Checkpoint {
         let file = WeightFile::open(path)?;
         let Header { metadata, tensors } = gguf::header(&file)?;
         let located = tensors.into_iter().map(|tensor| {
-            let info = TensorInfo { shape: tensor.shape, dtype: tensor.dtype, file: path.to_owned(), start: tensor.bytes.start, strides: None };
+            let info =
+                TensorInfo { shape: tensor.shape, dtype: tensor.dtype, file: path.to_owned(), start: tensor.bytes.start, strides: None };
             (tensor.name, info)
         });
         checkpoint.tensors = checkpoint.add_tensors(file, located.collect())?.into_iter().collect();

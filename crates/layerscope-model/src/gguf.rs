@@ -127,9 +127,9 @@ impl Row {
         let shape: Option<Vec<usize>> = self.dimensions.iter().rev().map(|&size| usize::try_from(size).ok()).collect();
         let sized = shape.and_then(|shape| Some((checked_elements(&shape)?, shape)));
         let (elements, shape) = sized.ok_or_else(|| fault(format!("shape {:?} overflows", self.dimensions)))?;
-        let block = dtype.block();
-        if !shape.last().unwrap_or(&1).is_multiple_of(block.numbers) {
-            return Err(fault(format!("rows of {} numbers are no whole blocks of {} in {dtype}", self.dimensions[0], block.numbers)));
+        let (block, row) = (dtype.block(), shape.last().copied().unwrap_or(1));
+        if !row.is_multiple_of(block.numbers) {
+            return Err(fault(format!("rows of {row} numbers are no whole blocks of {} in {dtype}", block.numbers)));
         }
         if !self.offset.is_multiple_of(alignment) {
             return Err(fault(format!("begins at byte {} of the data, not a multiple of {alignment}", self.offset)));

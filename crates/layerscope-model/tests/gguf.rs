@@ -118,3 +118,35 @@ fn tokenizers_are_written_as_their_own_files_hold_them() {
     assert_eq!(bytes("llama-llama2.gguf"), bytes("llama-llama3.gguf"));
     assert_ne!(bytes("llama-llama2.gguf"), bytes("gpt2-published.gguf"));
 }
+
+/// Whatever one does to the header, opening gives a result or an error.
+#[test]
+fn damaged_models_and_tokenizers_never_panic() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("gguf-damaged-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("model.gguf");
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as usize % below
+    };
+    for name in ["llama-llama2.gguf", "gpt2-published.gguf", "gemma3-4b.gguf", "falcon-7b.gguf"] {
+        let whole = std::fs::read(data().join(name)).expect("readable");
+        for _ in 0..1500 {
+            let mut content = whole.clone();
+            for _ in 0..1 + random(3) {
+                // The header is in the first few thousand bytes.
+                let at = random(content.len().min(4000));
+                content[at] = if random(2) == 0 { random(256) as u8 } else { content[at] ^ 1 << random(8) };
+            }
+            std::fs::write(&file, &content).expect("written");
+            if let Ok(model) = Model::open(&file) {
+                drop(model.load(Cpu::new()));
+            }
+            drop(GgufTokenizer::open(&file));
+        }
+    }
+    std::fs::remove_dir_all(folder).expect("removable");
+}

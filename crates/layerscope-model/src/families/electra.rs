@@ -9,7 +9,8 @@ pub(super) const FAMILY: Family = Family {
     model_types: &["electra"],
     examples: "google/electra-small-discriminator, google/electra-base-generator",
     spec,
-    names: &NAMES, gguf: None,
+    names: &NAMES,
+    gguf: None,
 };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {

@@ -11,7 +11,8 @@ use crate::spec::{
     AttentionSpec, BiasSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, ModelSpec, NormSpec, QkvStorage, Residual,
 };
 
-pub(super) const FAMILY: Family = Family { model_types: &["falcon"], examples: "falcon-7b, falcon-40b, falcon-rw-1b", spec, names: &NAMES, gguf: Some(&GGUF) };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["falcon"], examples: "falcon-7b, falcon-40b, falcon-rw-1b", spec, names: &NAMES, gguf: Some(&GGUF) };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     super::read_decoder_keys(config);

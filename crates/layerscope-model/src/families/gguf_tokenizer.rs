@@ -82,7 +82,9 @@ impl Vocabulary<'_> {
             Some("llama") => self.sentence_piece()?,
             found => {
                 let found = found.unwrap_or("missing").escape_debug();
-                return Err(format!("`tokenizer.ggml.model` = `{found}` is not known; Layerscope reads gpt2 (byte-level BPE) and llama (SentencePiece)"));
+                return Err(format!(
+                    "`tokenizer.ggml.model` = `{found}` is not known; Layerscope reads gpt2 (byte-level BPE) and llama (SentencePiece)"
+                ));
             }
         };
         let (bos, eos) = (self.named("bos_token_id")?, self.named("eos_token_id")?);
@@ -145,9 +147,8 @@ impl Vocabulary<'_> {
     /// What stands around a text.
     fn template(&self, before: Option<usize>, after: Option<usize>) -> Value {
         let special = |id: usize| json!({ "SpecialToken": { "id": self.tokens[id], "type_id": 0 } });
-        let around = |sequences: Vec<Value>| -> Vec<Value> {
-            before.map(special).into_iter().chain(sequences).chain(after.map(special)).collect()
-        };
+        let around =
+            |sequences: Vec<Value>| -> Vec<Value> { before.map(special).into_iter().chain(sequences).chain(after.map(special)).collect() };
         let sequence = |id: &str, type_id: u32| json!({ "Sequence": { "id": id, "type_id": type_id } });
         let tokens = before.into_iter().chain(after);
         let specials: Map<String, Value> = tokens
@@ -241,11 +242,8 @@ fn bpe(vocab: Value, merges: Vec<Value>) -> Value {
 fn implied_merges(tokens: &[String], ids: &BTreeMap<&str, usize>, score: impl Fn(usize) -> f64) -> Vec<Value> {
     let mut merges = Vec::new();
     for (id, token) in tokens.iter().enumerate() {
-        let mut ways: Vec<(usize, usize)> = token
-            .char_indices()
-            .skip(1)
-            .filter_map(|(at, _)| Some((*ids.get(&token[..at])?, *ids.get(&token[at..])?)))
-            .collect();
+        let mut ways: Vec<(usize, usize)> =
+            token.char_indices().skip(1).filter_map(|(at, _)| Some((*ids.get(&token[..at])?, *ids.get(&token[at..])?))).collect();
         ways.sort_unstable();
         merges.extend(ways.into_iter().map(|(left, right)| (score(id), left, right)));
     }

@@ -8,7 +8,8 @@ use crate::spec::{
     AttentionSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, LearnedPositions, ModelSpec, NormSpec, QkvStorage, Residual,
 };
 
-pub(super) const FAMILY: Family = Family { model_types: &["gpt2"], examples: "gpt2, gpt2-medium, distilgpt2", spec, names: &NAMES, gguf: Some(&GGUF) };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["gpt2"], examples: "gpt2, gpt2-medium, distilgpt2", spec, names: &NAMES, gguf: Some(&GGUF) };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.only("scale_attn_by_inverse_layer_idx", false);
@@ -71,11 +72,7 @@ const NAMES: Names = Names {
 const GGUF: Gguf = Gguf {
     architecture: "gpt2",
     model_type: "gpt2",
-    keys: &[
-        ("attention.head_count_kv", ""),
-        ("attention.layer_norm_epsilon", "layer_norm_epsilon"),
-        ("feed_forward_length", "n_inner"),
-    ],
+    keys: &[("attention.head_count_kv", ""), ("attention.layer_norm_epsilon", "layer_norm_epsilon"), ("feed_forward_length", "n_inner")],
     derive: |_, _| {},
     names: &Names {
         prefixes: &[""],

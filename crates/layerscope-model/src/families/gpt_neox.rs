@@ -9,7 +9,8 @@ use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{AttentionSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, ModelSpec, NormSpec, QkvStorage, Residual};
 
-pub(super) const FAMILY: Family = Family { model_types: &["gpt_neox"], examples: "pythia-70m, gpt-neox-20b", spec, names: &NAMES, gguf: Some(&GGUF) };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["gpt_neox"], examples: "pythia-70m, gpt-neox-20b", spec, names: &NAMES, gguf: Some(&GGUF) };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     super::read_decoder_keys(config);

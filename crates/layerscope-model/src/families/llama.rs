@@ -9,8 +9,13 @@ use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names};
 use crate::spec::ModelSpec;
 
-pub(super) const FAMILY: Family =
-    Family { model_types: &["llama"], examples: "llama-7b, Llama-2-7b, Llama-3.1-8B, TinyLlama", spec, names: &gated_decoder::NAMES, gguf: Some(&GGUF) };
+pub(super) const FAMILY: Family = Family {
+    model_types: &["llama"],
+    examples: "llama-7b, Llama-2-7b, Llama-3.1-8B, TinyLlama",
+    spec,
+    names: &gated_decoder::NAMES,
+    gguf: Some(&GGUF),
+};
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.harmless(&["max_sequence_length"]);

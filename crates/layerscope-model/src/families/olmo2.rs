@@ -9,7 +9,8 @@ use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{BlockNorms, ModelSpec, QkNorm};
 
-pub(super) const FAMILY: Family = Family { model_types: &["olmo2"], examples: "OLMo-2-0425-1B, OLMo-2-1124-7B", spec, names: &NAMES, gguf: Some(&GGUF) };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["olmo2"], examples: "OLMo-2-0425-1B, OLMo-2-1124-7B", spec, names: &NAMES, gguf: Some(&GGUF) };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.only("clip_qkv", serde_json::Value::Null);

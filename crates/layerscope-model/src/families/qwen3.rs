@@ -8,7 +8,8 @@ use super::gguf::{Facts, Gguf, Merges};
 use crate::config::ConfigReader;
 use crate::spec::{ModelSpec, QkNorm};
 
-pub(super) const FAMILY: Family = Family { model_types: &["qwen3"], examples: "Qwen3-0.6B, Qwen3-8B", spec, names: &gated_decoder::NAMES, gguf: Some(&GGUF) };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["qwen3"], examples: "Qwen3-0.6B, Qwen3-8B", spec, names: &gated_decoder::NAMES, gguf: Some(&GGUF) };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     let defaults = Defaults { kv_heads: Some(32), head_dim: Some(128), positions: 32_768, ..USUAL };
@@ -21,14 +22,8 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
     model
 }
 
-const GGUF: Gguf = Gguf {
-    architecture: "qwen3",
-    model_type: "qwen3",
-    keys: &[],
-    derive,
-    names: &gated_decoder::GGUF_NAMES,
-    merges: Merges::ByScore,
-};
+const GGUF: Gguf =
+    Gguf { architecture: "qwen3", model_type: "qwen3", keys: &[], derive, names: &gated_decoder::GGUF_NAMES, merges: Merges::ByScore };
 
 fn derive(facts: &Facts<'_>, config: &mut Map<String, Value>) {
     gated_decoder::read_gguf_head(facts, config);

@@ -5,7 +5,8 @@ use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names};
 use crate::spec::ModelSpec;
 
-pub(super) const FAMILY: Family = Family { model_types: &["roberta"], examples: "roberta-base, distilroberta-base", spec, names: &NAMES, gguf: None };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["roberta"], examples: "roberta-base, distilroberta-base", spec, names: &NAMES, gguf: None };
 
 pub(super) const MULTILINGUAL: Family =
     Family { model_types: &["xlm-roberta"], examples: "xlm-roberta-base, multilingual-e5-base", spec, names: &NAMES, gguf: None };
