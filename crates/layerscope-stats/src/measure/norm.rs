@@ -192,8 +192,11 @@ impl Parts {
     }
 }
 
+/// A value from the parts.
+type PartOf = fn(&Parts) -> Option<f64>;
+
 /// M, V, V_W, V_B and the shares, by name.
-const PARTS: &[(&str, fn(&Parts) -> Option<f64>)] = &[
+const PARTS: &[(&str, PartOf)] = &[
     ("m", |own| own.m),
     ("v", |own| own.v),
     ("v_within", |own| own.within),

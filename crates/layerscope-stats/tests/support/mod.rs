@@ -2,5 +2,6 @@
 #![allow(dead_code)] // every test file uses a part of it
 
 pub mod definitions;
+pub mod expected;
 pub mod network;
 pub mod spectrum;
