@@ -36,7 +36,7 @@ impl Naive {
         for id in 0..data.groups as u32 {
             let rows = (0..data.ids.len()).filter(|&row| data.ids[row] == id);
             let mut states: Vec<State> = rows.map(state).collect();
-            let frequent = frequency.contains(&(states.len() as u64));
+            let frequent = frequency.contains(&(states.len() as u64)) && !data.unselectable.contains(&id);
             if selection == Selection::Typical {
                 states.retain(|x| data.massive.is_none_or(|threshold| norm(x) <= threshold));
             }

@@ -1,8 +1,7 @@
 //! The groups and states that values are computed over.
 
-use std::ops::RangeInclusive;
-
 use super::cosine::{cosine_contributions, mean_cosine};
+use super::evaluation::Settings;
 use crate::error::Result;
 use crate::sketch::{CorpusMoments, Group, PointMoments, StatesView};
 
@@ -110,13 +109,13 @@ pub struct Summary {
 
 impl Summary {
     /// All selections of a point, in the order of the tables; `selected` only with a frequency range (token, surface and word).
-    pub fn of_point(point: &PointMoments, frequency: Option<&RangeInclusive<u64>>) -> Result<Vec<Summary>> {
+    pub fn of_point(point: &PointMoments, settings: &Settings) -> Result<Vec<Summary>> {
         let view = point.all()?;
         let all = Summary::of_view(Selection::All, &view);
-        let selected = frequency.map(|range| Summary {
+        let selected = settings.frequency.as_ref().map(|_| Summary {
             selection: Selection::Selected,
-            groups: all.groups.iter().filter(|group| range.contains(&group.n)).cloned().collect(),
-            totals: GroupTotals::of(&view, |n| range.contains(&n)).map(|groups| Totals::of_groups(&groups)),
+            groups: all.groups.iter().filter(|group| settings.selects(group.group, group.n)).cloned().collect(),
+            totals: GroupTotals::of(&view, |group, n| settings.selects(group, n)).map(|groups| Totals::of_groups(&groups)),
             components: Vec::new(),
         });
         let typical = match point.massive_states() {
@@ -128,7 +127,7 @@ impl Summary {
 
     fn of_view(selection: Selection, view: &StatesView) -> Summary {
         let groups = view.groups().map(|(id, group)| GroupRow::new(id, &group)).collect();
-        let of_groups = GroupTotals::of(view, |_| true);
+        let of_groups = GroupTotals::of(view, |_, _| true);
         let totals = of_groups.as_ref().map(|groups| Totals::of_corpus(view.corpus(), groups));
         let components = of_groups.as_ref().map(|groups| component_rows(view, groups)).unwrap_or_default();
         Summary { selection, groups, totals, components }
@@ -187,9 +186,9 @@ struct GroupTotals {
 }
 
 impl GroupTotals {
-    /// Over the groups whose frequency `keep` accepts, in two passes; None if there are none.
-    fn of(view: &StatesView, keep: impl Fn(u64) -> bool) -> Option<GroupTotals> {
-        let groups = || view.groups().map(|(_, group)| group).filter(|group| keep(group.n));
+    /// Over the groups that `keep` accepts by number and frequency, in two passes; None if there are none.
+    fn of(view: &StatesView, keep: impl Fn(u32, u64) -> bool) -> Option<GroupTotals> {
+        let groups = || view.groups().filter(|(number, group)| keep(*number, group.n)).map(|(_, group)| group);
         let n: u64 = groups().map(|group| group.n).sum();
         let nonzero: u64 = groups().map(|group| group.nonzero).sum();
         if n == 0 {
