@@ -129,10 +129,13 @@ fn surfaces_with(name: &str, tokens: &[&str], special: Option<&str>) -> Vec<Stri
     }
     folder.file("tokenizer.json", json.to_string());
     let tokenizer = Tokenizer::load(&folder.0, Wrap::None).unwrap();
-    (first..).zip(tokens).map(|(id, token)| {
-        assert_eq!(tokenizer.raw(id as u32), *token);
-        tokenizer.surface(id as u32)
-    }).collect()
+    (first..)
+        .zip(tokens)
+        .map(|(id, token)| {
+            assert_eq!(tokenizer.raw(id as u32), *token);
+            tokenizer.surface(id as u32)
+        })
+        .collect()
 }
 
 #[test]

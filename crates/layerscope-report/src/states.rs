@@ -51,9 +51,7 @@ impl States {
 
     /// The same from the table of layers alone.
     pub fn lead_of(layers: &Table) -> States {
-        let has = |name: &str| (0..layers.rows()).any(|row| layers.text("selection", row) == Some(name));
-        let is_complete = has(States::Typical.of("selected")) || !has("selected");
-        match is_complete && massive(layers).iter().any(|massive| massive.share > LARGE_SHARE) {
+        match has_typical_groups(layers) && massive(layers).iter().any(|massive| massive.share > LARGE_SHARE) {
             true => States::Typical,
             false => States::All,
         }
@@ -69,6 +67,12 @@ impl States {
             (States::Typical, other) => other,
         }
     }
+}
+
+/// Whether the selected groups were also measured without massive states; runs of older programs lack that.
+pub fn has_typical_groups(layers: &Table) -> bool {
+    let has = |name: &str| (0..layers.rows()).any(|row| layers.text("selection", row) == Some(name));
+    has(States::Typical.of("selected")) || !has("selected")
 }
 
 /// The massive states of one point.
@@ -106,7 +110,8 @@ pub fn massive(layers: &Table) -> Vec<Massive> {
         points.entry((layers.integer("step", row), layer, point.to_owned())).or_default()[states] = value;
     }
     let of_point = |((step, layer, point), [all, typical]): ((Option<i64>, i64, String), Sums)| {
-        let ((q, states), (typical_q, typical)) = (all?, typical.unwrap_or_default());
+        // Without a value of the typical states nothing is known; more than half of the states always are.
+        let ((q, states), (typical_q, typical)) = (all?, typical?);
         let sum = q * states as f64;
         let share = if sum > 0.0 { ((sum - typical_q * typical as f64) / sum).max(0.0) } else { 0.0 };
         (typical < states).then(|| Massive { layer, point, step, count: states - typical, states, share })
@@ -163,6 +168,9 @@ mod tests {
         // A run of an older program lacks the typical states of the selected groups.
         let old = layers(&[&rows[..], &[(1, "selected", 2.0, 500)]].concat());
         assert_eq!(States::lead_of(&old), States::All);
+        // And one that measured no typical states at all knows nothing of massive ones.
+        let older = layers(&[(1, "all", 2.0, 1000)]);
+        assert_eq!((massive(&older).len(), massive_line(&older), States::lead_of(&older)), (0, None, States::All));
         let small = layers(&[(1, "all", 1.05, 1000), (1, "typical", 1.0, 990)]);
         assert_eq!(States::lead_of(&small), States::All);
     }

@@ -108,7 +108,6 @@ pub(crate) struct Groups<'a> {
     m: &'a [Option<f64>],
     v: &'a [Option<f64>],
     pub subwords: Option<&'a [Option<i64>]>,
-    special: Option<&'a [Option<i64>]>,
     rows: BTreeMap<(i64, Point), Vec<usize>>,
 }
 
@@ -129,8 +128,6 @@ pub(crate) struct Group<'a> {
     pub m: f64,
     pub v: f64,
     pub subwords: Option<i64>,
-    /// Whether no frequency range selects it.
-    pub special: bool,
 }
 
 impl Group<'_> {
@@ -247,10 +244,6 @@ impl<'a> View<'a> {
         let rows = groups.rows.get(&at).map_or(&[][..], Vec::as_slice);
         let group = |row: &usize| {
             let n = groups.n[*row].filter(|n| (low..=high).contains(n))?;
-            let special = groups.special.is_some_and(|special| special[*row] == Some(1));
-            if special && filtered && self.is_filtered() {
-                return None;
-            }
             let subwords = groups.subwords.and_then(|subwords| subwords[*row]);
             Some(Group {
                 id: groups.ids.and_then(|ids| ids[*row]),
@@ -260,7 +253,6 @@ impl<'a> View<'a> {
                 m: groups.m[*row]?,
                 v: groups.v[*row]?,
                 subwords,
-                special,
             })
         };
         rows.iter().filter_map(group).collect()
@@ -376,7 +368,6 @@ fn groups(table: &Table) -> Option<Groups<'_>> {
         m: reals(table, "m")?,
         v: reals(table, "v")?,
         subwords: integers(table, "subwords"),
-        special: integers(table, "special"),
         rows,
     })
 }

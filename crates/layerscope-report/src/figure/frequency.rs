@@ -110,7 +110,7 @@ fn of_run(context: &Context, view: &View) -> Outcome {
 /// The three measures over every range of frequencies.
 fn over_ranges(groups: &[Group], ranges: &[(i64, i64)]) -> Vec<[Option<f64>; 3]> {
     let of_range = |(low, high): &(i64, i64)| {
-        let kept: Vec<Group> = groups.iter().filter(|group| !group.special && (*low..=*high).contains(&group.n)).copied().collect();
+        let kept: Vec<Group> = groups.iter().filter(|group| (*low..=*high).contains(&group.n)).copied().collect();
         MEASURES.map(|(measure, _)| over_groups(measure, &kept))
     };
     ranges.iter().map(of_range).collect()

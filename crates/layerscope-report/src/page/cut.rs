@@ -13,7 +13,7 @@ use crate::table::{Column, Table};
 const POINT: [&str; 2] = ["layer", "point"];
 
 /// Columns that a group has at every point alike.
-const GROUP: [&str; 6] = ["group_id", "group", "raw", "subwords", "n", "special"];
+const GROUP: [&str; 5] = ["group_id", "group", "raw", "subwords", "n"];
 
 /// Where a table is.
 pub(super) enum Holder<'a> {

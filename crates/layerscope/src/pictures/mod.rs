@@ -24,6 +24,10 @@ pub struct Look {
     /// Show these tokens in figures 1 and 8 (only tokens whose states were kept)
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tokens: Vec<String>,
+    /// Show all states, or typical ones: without the few massive states that may hide the others [default: typical where massive
+    /// states carry more than a tenth of Q]
+    #[arg(long, value_name = "STATES")]
+    pub states: Option<String>,
     /// Theme: light, dark (slides) or print (grayscale) [default: light]
     #[arg(long, value_name = "THEME")]
     pub theme: Option<String>,

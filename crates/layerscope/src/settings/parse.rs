@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use layerscope_corpus::{Grouping, Shard};
 use layerscope_error::{line, setting};
 use layerscope_model::Ablation;
+use layerscope_report::States;
 use layerscope_stats::measure::Family;
 
 use super::{wrong, wrong_because};
@@ -38,6 +39,11 @@ pub fn frequency(text: &str) -> Result<RangeInclusive<u64>> {
         Some((low, high)) if low <= high => Ok(low..=high),
         _ => Err(wrong("frequency", text)),
     }
+}
+
+/// The states that are shown.
+pub fn states(text: &str) -> Result<States> {
+    States::named(text).ok_or_else(|| wrong_because("states", text, &States::NAMES.join(" or ")))
 }
 
 /// `all`, which is None, or numbers of layers.

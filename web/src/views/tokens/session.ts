@@ -65,11 +65,6 @@ export class Session {
     this.logN = n.map(Math.log10);
   }
 
-  /** 1 for groups that no range selects; runs of older programs do not say. */
-  get special(): Float64Array | null {
-    return this.names.has("special") ? this.names.reals("special") : null;
-  }
-
   /** Whether some group is made of several tokens: words. */
   get hasSubwords(): boolean {
     return this.names.has("subwords") && this.names.reals("subwords").some((parts) => parts > 1);
@@ -136,7 +131,7 @@ export class Session {
   }
 
   private sift(): void {
-    const { inside, outside } = split(this.n, this.range, this.special);
+    const { inside, outside } = split(this.n, this.range);
     this.inside = inside;
     this.outside = outside;
     this.fit = this.fitAt(this.table);
@@ -144,7 +139,7 @@ export class Session {
 
   /** The line of y on x at some point, over the range. */
   fitAt(table: Columns): Fit {
-    const own = table.has("n") ? split(table.reals("n"), this.range, this.special).inside : this.inside;
+    const own = table.has("n") ? split(table.reals("n"), this.range).inside : this.inside;
     return fitLine(this.values(this.axes.x, table), this.values(this.axes.y, table), own);
   }
 
@@ -188,13 +183,13 @@ export class Session {
 /** One decimal where the paper prints one; more for small numbers. */
 const short = (value: number): string => (Number.isNaN(value) ? "–" : Math.abs(value) >= 100 ? value.toFixed(1) : value.toPrecision(4));
 
-/** The places whose n is in the range, and the others: special tokens, which no range selects, among them. */
-export function split(n: Float64Array, range: Range, special: Float64Array | null): { inside: Uint32Array<ArrayBuffer>; outside: Uint32Array<ArrayBuffer> } {
+/** The places whose n is in the range, and the others. */
+export function split(n: Float64Array, range: Range): { inside: Uint32Array<ArrayBuffer>; outside: Uint32Array<ArrayBuffer> } {
   const inside = new Uint32Array(n.length);
   const outside = new Uint32Array(n.length);
   let [a, b] = [0, 0];
   for (let i = 0; i < n.length; i++) {
-    if (n[i]! >= range.minimum && n[i]! <= range.maximum && special?.[i] !== 1) inside[a++] = i;
+    if (n[i]! >= range.minimum && n[i]! <= range.maximum) inside[a++] = i;
     else outside[b++] = i;
   }
   return { inside: inside.slice(0, a), outside: outside.slice(0, b) };

@@ -53,7 +53,7 @@ async function compute(session: Session, stale: () => boolean): Promise<Row[] | 
     const n = table.has("n") ? table.reals("n") : session.names.reals("n");
     const [q, m, v] = ["q", "m", "v"].map((name) => table.reals(name)) as [Float64Array, Float64Array, Float64Array];
     for (const range of ranges) {
-      const { inside } = split(n, range, session.special);
+      const { inside } = split(n, range);
       const { line } = fitLine(m, v, inside);
       rows.push({ ...range, layer: point.layer, point: point.point, place, values: [variation(q, inside), line?.slope ?? NaN, line?.r2 ?? NaN] });
     }
