@@ -12,7 +12,7 @@ Known deviations, documented and not imitated:
   first of them too; DADApy keeps all, and its ratios become infinite or not a number. No cloud here has duplicates.
 - DADApy's `ml` is (N - 1) / sum ln mu over all points, without censoring: far points weigh in. Our `twonn` censors the largest
   tenth, as scikit-dimension's method `mle` does.
-- scikit-dimension's MLE has the divisor k - 1 unless `unbiased`, which gives our k - 2.
+- scikit-dimension's MLE has the divisor k - 1, as ours, unless `unbiased`: k - 2 belongs to a mean of estimates, not of their inverses.
 - DADApy fits its line by an iteration that stops at about eight digits, and IsoScore takes the square root of the dimension in f32: both
   are compared to 1e-6, everything else to 1e-9.
 - IsoScore* takes one batch; ours is the mean over batches of the sample.
@@ -64,7 +64,7 @@ def values(cloud: np.ndarray) -> dict[str, float]:
         "isoscore_star": float(IsoScore.IsoScore_star(half, corpus, 0.75)),
         "skdim_twonn_mle": float(skdim.id.TwoNN(discard_fraction=0.1, method="mle").fit(points).dimension_),
         "skdim_twonn_line": float(skdim.id.TwoNN(discard_fraction=0.1).fit(points).dimension_),
-        "skdim_mle": float(skdim.id.MLE(unbiased=True).fit(points, n_neighbors=20, comb="mle").dimension_),
+        "skdim_mle": float(skdim.id.MLE(unbiased=False).fit(points, n_neighbors=20, comb="mle").dimension_),
         "dadapy_twonn_line": float(data.compute_id_2NN(algorithm="base", mu_fraction=0.9)[0]),
     }
 

@@ -116,12 +116,16 @@ class Run:
         layers: Sequence[int] = (),
         tokens: Sequence[str] = (),
         frequency: str | None = None,
+        states: str | None = None,
         theme: str = "light",
         width_mm: str | float | None = None,
         title: str | None = None,
     ) -> list[Path]:
         """Draw every figure that the run supports, as SVG, PDF, PNG and CSV. Return the files. See `layerscope.figures`."""
-        return figures([self], out, only=only, layers=layers, tokens=tokens, frequency=frequency, theme=theme, width_mm=width_mm, title=title)
+        return figures(
+            [self], out, only=only, layers=layers, tokens=tokens, frequency=frequency, states=states, theme=theme, width_mm=width_mm,
+            title=title,
+        )
 
     def report(self, out: str | os.PathLike[str] = "report.html", *, frequency: str | None = None, title: str | None = None) -> Path:
         """Write a self-contained page in which you can explore the run. Return its path. See `layerscope.report`."""
@@ -162,6 +166,7 @@ def figures(
     layers: Sequence[int] = (),
     tokens: Sequence[str] = (),
     frequency: str | None = None,
+    states: str | None = None,
     theme: str = "light",
     width_mm: str | float | None = None,
     title: str | None = None,
@@ -171,12 +176,13 @@ def figures(
     Each figure is written as SVG, PDF and PNG, with the plotted numbers as CSV. Figures a run does not support are skipped.
 
     `only` selects figures ("fig2,fig5" or a list). `layers` and `tokens` select what figures of single layers or tokens show. `frequency` is
-    MIN:MAX, the range of n_t of the groups in regressions. `theme` is light, dark or print. `width_mm` is a number, or a name such as
-    "acl-column". `title` is a line above every figure.
+    MIN:MAX, the range of n_t of the selected groups. `states` is "typical" (without the few massive states that may hide the others) or "all";
+    by default typical states are shown where massive ones carry more than a tenth of Q. `theme` is light, dark or print. `width_mm` is a
+    number, or a name such as "acl-column". `title` is a line above every figure.
     """
     names = only.split(",") if isinstance(only, str) else list(only)
     written, _ = _layerscope.figures(
-        _folders(runs), Path(out), [name for name in names if name], list(layers), list(tokens), frequency, theme,
+        _folders(runs), Path(out), [name for name in names if name], list(layers), list(tokens), frequency, states, theme,
         None if width_mm is None else str(width_mm), title,
     )
     return [Path(file) for file in written]

@@ -87,6 +87,9 @@ def test_a_run_draws_itself(run, tmp_path, monkeypatch):
         run.figures(tmp_path, only=["fig999"])
     with pytest.raises(ls.UsageError):
         run.figures(tmp_path, width_mm="acl")
+    assert run.figures(tmp_path / "all", only="fig4", states="all")
+    with pytest.raises(ls.UsageError, match="states `none`"):
+        run.figures(tmp_path, states="none")
 
 
 def test_values_are_found(run):

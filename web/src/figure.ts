@@ -1,7 +1,11 @@
 // A figure on the page: its drawing, a line that reads it out, downloads, and how it was computed.
 
-import { h, replace } from "./dom";
+import { textWidth } from "./chart/frame";
+import { h, replace, s } from "./dom";
 import { saveCsv, savePng, saveSvg, type Layer, type Sheet } from "./download";
+import { statesPhrase } from "./states";
+import { capital } from "./text";
+import { theme } from "./theme";
 
 export interface FigureOptions {
   /** Names its files. */
@@ -14,6 +18,8 @@ export interface FigureOptions {
   /** Pixels that belong under the drawing. */
   layer?: () => Layer | null;
   how?: () => Node;
+  /** The states it shows, in words, where they are not those of the switch; empty where it shows none. */
+  states?: string;
   /** Smaller headings, no reading line: one of several. */
   small?: boolean;
 }
@@ -26,9 +32,13 @@ export class Figure {
   private width = 0;
   private seen = true;
   private wait = 0;
+  /** The states that are shown, in words. */
+  private readonly phrase: string;
 
   constructor(private readonly options: FigureOptions) {
-    const { name, title, note, sheet, how, small } = options;
+    const { name, title, sheet, how, small } = options;
+    this.phrase = options.states ?? statesPhrase();
+    const note = [options.note, !small && this.phrase && `${capital(this.phrase)}.`].filter(Boolean).join(" ");
     const button = (label: string, save: () => void) => h("button", { type: "button", class: "quiet", "aria-label": `Download ${title} as ${label}`, onclick: save }, label);
     const layer = () => options.layer?.() ?? null;
     const downloads = h("div", { class: "downloads" },
@@ -49,7 +59,7 @@ export class Figure {
   }
 
   readonly say = (text: string): void => {
-    this.reading.textContent = text;
+    this.reading.textContent = text && this.phrase ? `${text} · ${this.phrase}` : text;
   };
 
   /** Draws anew at once where it can be seen, else when the reader's hand rests: a slider moves what is in sight first. */
@@ -65,9 +75,20 @@ export class Figure {
     if (this.width === 0) return;
     const svg = this.options.draw(this.width, this.say);
     if (!svg) return;
+    this.nameStates(svg);
     if (this.svg?.isConnected) this.svg.replaceWith(svg);
     else this.stage.append(svg);
     this.svg = svg;
+  }
+
+  /** Says which states are shown where a saved drawing says it too: behind the name of the upright axis, if there is room. */
+  private nameStates(svg: SVGSVGElement): void {
+    if (!this.phrase) return;
+    svg.setAttribute("aria-label", `${svg.getAttribute("aria-label") ?? ""} ${capital(this.phrase)}.`);
+    const label = svg.querySelector("text.y-label");
+    const text = `, ${this.phrase}`;
+    const room = (this.options.small ? 1 : 0.6) * svg.viewBox.baseVal.width - 8;
+    if (label && textWidth(`${label.textContent}${text}`) < room) label.append(s("tspan", { fill: theme().quiet }, text));
   }
 }
 

@@ -2,7 +2,8 @@
 
 import { h, prose } from "./dom";
 import type { Book, Run } from "./data/run";
-import { measureTitle, symbols, visible } from "./text";
+import { massiveRuns, ofStates, states } from "./states";
+import { count, measureTitle, symbols, visible } from "./text";
 
 /** Definitions that every view rests on, in the notation of the tables. */
 export const DEFINITIONS: [string, string][] = [
@@ -14,7 +15,8 @@ export const DEFINITIONS: [string, string][] = [
 ];
 
 const SELECTIONS: Record<string, string> = {
-  all: "all states", selected: "groups in the run's frequency range", typical: "all states but the massive ones", sample: "the kept sample of states",
+  all: "all states", selected: "groups in the run's frequency range", sample: "the kept sample of states",
+  typical: "all states but the massive ones", typical_selected: "groups in the run's frequency range, without massive states", typical_sample: "the kept sample without massive states",
 };
 
 export const selectionTitle = (name: string): string => SELECTIONS[name] ?? name;
@@ -24,7 +26,7 @@ const VARIANTS: Record<string, string> = {
   corpus: "from the covariance of the whole corpus", batch4096: "mean over batches of 4096 states of the sample",
   batch4096_std: "standard deviation over those batches", twonn: "TwoNN, maximum likelihood, 10 % largest ratios censored",
   twonn_facco: "TwoNN, fit through the origin over the lowest 90 %", twonn_razzhigaev: "TwoNN over the lowest 20 %, batches of 4096",
-  mle: "Levina–Bickel with MacKay–Ghahramani averaging, k = 20", default: "over v and −v", machina: "over v as the eigen-solver returns it",
+  mle: "Levina–Bickel with MacKay–Ghahramani averaging, k = 20", unbiased: "without the bias of plug-in values: V n/(n−1) and M − V/(n−1) for n ≥ 2, V within and between as in an analysis of variance", default: "over v and −v", machina: "over v as the eigen-solver returns it",
 };
 
 /** Formula and source of these measures, and the commands of these runs. */
@@ -36,13 +38,21 @@ export function howMeasured(book: Book, runs: Run[], measures: string[], variant
   return h("div", {},
     h("dl", {}, ...rows.flat(),
       ...(variant ? [h("dt", {}, "Variant ", h("code", {}, variant)), h("dd", {}, ...prose(VARIANTS[variant] ?? "see `layerscope measures`"))] : []),
-      ...(selection ? [h("dt", {}, "Over"), h("dd", {}, selectionTitle(selection))] : [])),
+      ...(selection ? [h("dt", {}, "Over"), h("dd", {}, selectionTitle(ofStates(selection)))] : []), ...statesRows(runs)),
     commands(runs));
 }
 
 /** Definitions instead of single measures. */
 export function howDefined(runs: Run[], definitions: [string, string][]): Node {
-  return h("div", {}, h("dl", {}, ...definitions.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])), commands(runs));
+  return h("div", {}, h("dl", {}, ...definitions.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]), ...statesRows(runs)), commands(runs));
+}
+
+/** Which states are meant, where some are massive. */
+function statesRows(runs: Run[]): Node[] {
+  if (massiveRuns().length === 0) return [];
+  const threshold = Number(runs[0]?.manifest.settings?.massive?.value);
+  const massive = `those whose norm is more than ${Number.isFinite(threshold) ? count(threshold) : "10"} times the median norm of the point`;
+  return [h("dt", {}, "States"), h("dd", {}, states() === "typical" ? `all but the massive ones, ${massive}` : `all, massive ones too: ${massive}`)];
 }
 
 /** The commands that make these runs again. */

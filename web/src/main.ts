@@ -3,12 +3,14 @@
 import { h, replace } from "./dom";
 import { Lost, served } from "./data/blocks";
 import { open, type Book } from "./data/run";
-import { link, onNote, route } from "./state";
+import { link, note, onNote, route } from "./state";
+import { massiveLine, statesSwitch } from "./states_switch";
 import { onTheme, startTheme, theme, toggleTheme } from "./theme";
 import { visible } from "./text";
 import { absence, type View } from "./views/common";
 import { components } from "./views/components";
 import { embeddings } from "./views/embeddings";
+import { massive } from "./views/massive";
 import { method } from "./views/method";
 import { overview } from "./views/overview";
 import { pca } from "./views/pca";
@@ -18,7 +20,7 @@ import { tables } from "./views/tables";
 import { tokens } from "./views/tokens";
 import { training } from "./views/training";
 
-const VIEWS: View[] = [overview, tokens, profiles, training, spectrum, components, pca, embeddings, tables, method];
+const VIEWS: View[] = [overview, tokens, profiles, training, spectrum, components, massive, pca, embeddings, tables, method];
 
 const app = document.getElementById("app")!;
 const trouble = h("p", { class: "trouble", role: "alert" });
@@ -37,20 +39,30 @@ async function start(): Promise<void> {
   const nav = h("nav", { "aria-label": "Views" });
   const name = () => (theme().name === "dark" ? "Light" : "Dark");
   const shade = h("button", { type: "button", class: "shade", title: "Other colours", onclick: toggleTheme }, name());
+  const line = massiveLine(book.runs.length > 1);
+  const chosen = statesSwitch((states) => {
+    main.style.minHeight = `${main.offsetHeight}px`; // what the reader looks at stays in sight
+    note({ states });
+    show();
+  });
   replace(app,
     h("a", { class: "skip", href: "#main", onclick: (event: Event) => { event.preventDefault(); main.querySelector<HTMLElement>("h2")?.focus(); } }, "Skip to the figures"),
-    h("header", { class: "top" }, h("div", { class: "bar" }, h("h1", {}, visible(book.title)), shade), trouble, nav), main,
+    h("header", { class: "top" }, h("div", { class: "bar" }, h("h1", {}, visible(book.title)), h("div", { class: "tools" }, chosen.element, shade)), trouble, nav), line && line.element, main,
     h("footer", {}, `Layerscope ${book.program} · `, served() ? "layers come from the server of this page, nothing from anywhere else" : "this file holds all its data and asks nothing of the network"));
   app.removeAttribute("aria-busy");
   const anchors = VIEWS.map((view) => h("a", { class: view.absent(book) ? "empty" : "" }, view.title));
   replace(nav, ...anchors);
-  const links = () => VIEWS.forEach((view, i) => {
-    anchors[i]!.setAttribute("href", link(view.name));
-    if (view.name === route().view) anchors[i]!.setAttribute("aria-current", "page");
-    else anchors[i]!.removeAttribute("aria-current");
-  });
+  const links = () => {
+    VIEWS.forEach((view, i) => {
+      anchors[i]!.setAttribute("href", link(view.name));
+      if (view.name === route().view) anchors[i]!.setAttribute("aria-current", "page");
+      else anchors[i]!.removeAttribute("aria-current");
+    });
+    line?.sync();
+  };
   const show = () => {
     links();
+    chosen.sync();
     // Only sideways: a narrow screen shows part of the bar.
     const current = nav.querySelector<HTMLElement>('[aria-current="page"]');
     if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
@@ -60,6 +72,7 @@ async function start(): Promise<void> {
   addEventListener("hashchange", () => {
     const moved = route().view !== shown;
     shown = route().view;
+    main.style.minHeight = "";
     show();
     if (moved) {
       scrollTo(0, 0);

@@ -6,7 +6,7 @@ export interface Route {
 }
 
 /** Parameters that go along from view to view. */
-const SHARED = ["run", "at", "min", "max", "pin"];
+const SHARED = ["run", "at", "min", "max", "pin", "states"];
 
 /** Where the reader is. */
 export function route(): Route {

@@ -69,7 +69,7 @@ export function measureTitle(name: string): string {
     mean_cosine: "mean cosine", anisotropy_svd: "anisotropy (λ₁ / Σλ)", isoscore: "IsoScore", isoscore_star: "IsoScore*", rankme: "RankMe",
     alpha_req: "α-ReQ", linear_cka_next: "linear CKA with the next point", linearity_next: "linearity to the next point",
     partition: "partition isotropy I(W)", log_partition: "ln I(W)", intra_sentence_similarity: "intra-sentence similarity",
-    self_similarity: "self-similarity", massive_activations: "massive activations",
+    self_similarity: "self-similarity", massive_activations: "massive activations", massive_share_of_q: "massive share of Q", massive_components: "massive components",
   };
   if (known[name]) return known[name]!;
   if (name.endsWith("_adjusted")) return `${measureTitle(name.slice(0, -9))}, adjusted`;

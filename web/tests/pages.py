@@ -10,7 +10,7 @@ from playwright.sync_api import sync_playwright
 
 FOLDER = Path(os.environ.get("LAYERSCOPE_PAGES", "target/page")).resolve()
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-VIEWS = ["overview", "tokens", "profiles", "training", "spectrum", "components", "pca", "embeddings", "tables", "method"]
+VIEWS = ["overview", "tokens", "profiles", "training", "spectrum", "components", "massive", "pca", "embeddings", "tables", "method"]
 
 
 class PageTest(unittest.TestCase):

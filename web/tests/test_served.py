@@ -90,21 +90,20 @@ class Served(ServedTest):
         return float(table("two-0", "layers", layer=layer, selection="selected", measure="slope_v_on_m")[0]["value"])
 
     def blocks(self, kind):
-        return {url.rsplit("/block/", 1)[1] for url in self.asked if f"/block/{kind}." in url}
+        """Blocks that were asked for, in order."""
+        return [url.rsplit("/block/", 1)[1] for url in self.asked if f"/block/{kind}." in url]
 
     def test_layers_come_when_they_are_looked_at(self):
         page = self.visit("tokens?run=0&at=0")
         page.wait_for_function(FITTED, arg=self.slope(0))
-        before = self.blocks("run0.groups")
-        self.assertIn("run0.groups.0", before)
-        self.assertNotIn("run0.groups.6", before)
+        self.assertEqual(self.blocks("run0.groups")[0], "run0.groups.0", "others come when there is time")
         page.locator(".slider input").focus()
         for layer in range(1, 7):
             page.keyboard.press("ArrowRight")
             page.wait_for_function(FITTED, arg=self.slope(layer))
             self.assertEqual(page.inner_text(".slider output"), f"layer {layer}")
             self.assertIn(f"run0.groups.{layer}", self.blocks("run0.groups"))
-        self.assertEqual(self.blocks("run1.groups"), set(), "nobody looked at the other run's tokens")
+        self.assertEqual(self.blocks("run1.groups"), [], "nobody looked at the other run's tokens")
         rows = [row for row in table("two-0", "groups", layer=6) if 10 <= int(row["n"]) <= 100_000]
         far = lambda row: min(math.hypot(float(row["m"]) - float(other["m"]), float(row["v"]) - float(other["v"])) for other in rows if other is not row)
         inside = [row for row in rows if 190 < float(row["m"]) < 310 and 50 < float(row["v"]) < 150]
@@ -131,6 +130,31 @@ class Served(ServedTest):
         self.assertEqual(refused, "refused")
         self.assertTrue(all("Content Security Policy" in line or "violates" in line for line in self.trouble), self.trouble)
         self.trouble.clear()
+
+
+class ServedStates(ServedTest):
+    """The typical states come when they are looked at, as what differs from all states."""
+
+    @classmethod
+    def runs(cls):
+        return [FOLDER / "sinks-0"]
+
+    def slope(self, selection):
+        return float(table("sinks-0", "layers", layer=6, selection=selection, measure="slope_v_on_m")[0]["value"])
+
+    def test_the_switch_asks_for_the_other_states(self):
+        page = self.visit("tokens?at=6&states=all")
+        page.wait_for_function(FITTED, arg=self.slope("selected"))
+        self.assertEqual([url for url in self.asked if url.endswith(".typical") and "groups" in url], [])
+        page.click('.states label:text-is("Typical")')
+        page.wait_for_function(FITTED, arg=self.slope("typical_selected"))
+        self.assertTrue(any(url.endswith("/block/run0.groups.6.typical") for url in self.asked))
+        self.go(page, "components?at=6&token=1020")
+        page.wait_for_selector("#token-components svg")
+        self.assertTrue(any(url.endswith("/block/run0.token_components.6.typical") for url in self.asked))
+        self.go(page, "massive?at=6")
+        page.wait_for_selector("#who tbody tr")
+        self.assertTrue(any("/block/run0.massive." in url for url in self.asked))
 
 
 class ServedHostile(ServedTest):

@@ -7,7 +7,7 @@ from pages import VIEWS, PageTest, table
 
 class Views(PageTest):
     def test_every_view_of_every_page_opens_from_disk_in_silence(self):
-        for name in ["two", "steps", "words", "hostile"]:
+        for name in ["two", "steps", "words", "hostile", "sinks", "old", "trained"]:
             page = self.open(name)
             for view in VIEWS:
                 page.click(f"nav a >> nth={VIEWS.index(view)}")
@@ -129,7 +129,7 @@ class Views(PageTest):
         self.assertEqual([(row["group"], float(row["v"])) for row in rows], [(row["group"], float(row["v"])) for row in kept])
 
     def test_nothing_overflows_a_phone(self):
-        for name in ["two", "steps", "words", "hostile"]:
+        for name in ["two", "steps", "words", "hostile", "sinks", "old"]:
             for dark in [False, True]:
                 page = self.open(name, "overview", width=390, height=844, dark=dark)
                 for view in VIEWS:
@@ -164,17 +164,18 @@ class Views(PageTest):
                 self.assertGreaterEqual(contrast(ink, paper), 4.5, f"{ink} on {paper}")
 
     def test_everything_one_can_touch_or_hear_has_a_name(self):
-        page = self.open("two", "tokens?pin=1000,1005")
-        for view in VIEWS:
-            page.goto(page.url.split("#")[0] + f"#{view}")
-            self.settle(page)
-            nameless = page.evaluate(
-                """() => [...document.querySelectorAll('button, a[href], input, select, svg[role=img], [role=region], [role=group]')].filter(e =>
-                !(e.closest('[aria-hidden=true]') || e.getAttribute('aria-label') || e.textContent.trim() || (e.labels && e.labels.length && e.labels[0].textContent.trim())))
-                .map(e => e.outerHTML.slice(0, 120))"""
-            )
-            self.assertEqual(nameless, [], view)
-            self.assertEqual(page.locator("main h2").count() >= 1, True)
+        for name in ["two", "sinks"]:
+            page = self.open(name, "tokens?pin=1000,1005")
+            for view in VIEWS:
+                page.goto(page.url.split("#")[0] + f"#{view}")
+                self.settle(page)
+                nameless = page.evaluate(
+                    """() => [...document.querySelectorAll('button, a[href], input, select, svg[role=img], [role=region], [role=group], [role=radiogroup]')].filter(e =>
+                    !(e.closest('[aria-hidden=true]') || e.getAttribute('aria-label') || e.textContent.trim() || (e.labels && e.labels.length && e.labels[0].textContent.trim())))
+                    .map(e => e.outerHTML.slice(0, 120))"""
+                )
+                self.assertEqual(nameless, [], view)
+                self.assertEqual(page.locator("main h2").count() >= 1, True)
 
 
 class Hostile(PageTest):

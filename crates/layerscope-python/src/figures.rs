@@ -23,12 +23,13 @@ pub fn figures(
     layers: Vec<i64>,
     tokens: Vec<String>,
     frequency: Option<String>,
+    states: Option<String>,
     theme: String,
     width_mm: Option<String>,
     title: Option<String>,
 ) -> PyResult<Drawn> {
     patient(py, Vec::new(), move || {
-        let look = Look { only, layers, tokens, states: None, theme: Some(theme), width_mm, title };
+        let look = Look { only, layers, tokens, states, theme: Some(theme), width_mm, title };
         let drawing = layerscope::figures(&load(&folders)?, &look, frequency.as_deref(), &out)?;
         let files = drawing.written.iter().flat_map(|written| written.files.clone()).collect();
         Ok((files, drawing.skipped.into_iter().map(|skipped| (skipped.figure.to_owned(), skipped.reason.keywords())).collect()))

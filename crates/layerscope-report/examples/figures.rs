@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use layerscope_report::figure::{self, Settings};
-use layerscope_report::{Result, Run};
-use layerscope_testing::made_up_runs::{self, DECODER, ENCODER, Shape};
+use layerscope_report::{Result, Run, States};
+use layerscope_testing::made_up_runs::{self, DECODER, ENCODER, SINKS, Shape};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -26,6 +26,10 @@ fn main() -> Result<()> {
             &Settings { only: vec!["fig22".into()], ..settings.clone() },
             &Path::new(out).join("words"),
         )?;
+        let sinks =
+            made_up_runs::run(&Shape { layers: 30, groups: runs[0].groups.as_ref().map_or(0, |groups| groups.rows() / 13), ..SINKS });
+        draw(std::slice::from_ref(&sinks), &settings, &Path::new(out).join("sinks"))?;
+        draw(&[sinks], &Settings { states: Some(States::All), ..settings.clone() }, &Path::new(out).join("sinks-all"))?;
         let steps = &[0, 1, 8, 64, 512, 4000, 16_000, 64_000, 143_000];
         let trained = [("trained-70m", 6, 70_000_000), ("trained-410m", 24, 410_000_000)]
             .map(|(name, layers, parameters)| made_up_runs::run(&Shape { name, layers, parameters, steps, groups: 60, ..DECODER }));

@@ -19,6 +19,7 @@ mod embeddings;
 mod fits;
 mod font;
 mod frequency;
+mod groups;
 mod histograms;
 mod labels;
 mod legend;
@@ -34,6 +35,8 @@ mod scatter;
 mod scene;
 mod shares;
 mod sheet;
+mod shown;
+mod sinks;
 mod svg;
 pub mod tables;
 mod tex;
@@ -48,6 +51,7 @@ pub use output::{Drawing, Skipped, Written, draw};
 pub use theme::Theme;
 
 use crate::error::{Error, Result};
+use crate::states::States;
 
 /// What is drawn, and how.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +64,8 @@ pub struct Settings {
     pub tokens: Vec<String>,
     /// Smallest and largest n of the groups in regressions; each run's own range if absent.
     pub frequency: Option<(i64, i64)>,
+    /// The states that are shown; what [`States::lead`] says of the runs if absent.
+    pub states: Option<States>,
     /// Colours.
     pub theme: Theme,
     /// Width of every figure; if absent, a column or the page, whichever suits the figure.

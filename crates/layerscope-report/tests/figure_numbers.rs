@@ -7,4 +7,5 @@ mod figure_numbers {
     mod layers;
     mod models;
     mod rows;
+    mod states;
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use layerscope_report::figure::{self, LIST, Settings, Theme};
 use layerscope_report::{Manifest, Run, Table};
 use layerscope_testing::made_up_runs::{DECODER, ENCODER, HOSTILE, Shape, projected, run};
-use support::drawn::{draw, only, small, trained};
+use support::drawn::{draw, only, sinks, small, trained};
 use support::files::{Folder, check_pdf, check_png, check_svg};
 
 #[test]
@@ -17,7 +17,7 @@ fn every_figure_is_drawn_in_every_format() {
     let mut drawn: BTreeSet<&str> = BTreeSet::new();
     let words = run(&Shape { name: "words", grouping: "word", layers: 4, groups: 60, ..ENCODER });
     let training = projected(trained(), &out.0.join("trained"));
-    for (runs, name) in [(small(), "models"), (vec![words], "words"), (vec![training], "training")] {
+    for (runs, name) in [(small(), "models"), (vec![words], "words"), (vec![training], "training"), (vec![sinks()], "sinks")] {
         let folder = out.0.join(name);
         let mut seen = 0;
         let drawing = figure::draw(&runs, &Settings::default(), &folder, &mut |_| seen += 1).unwrap();

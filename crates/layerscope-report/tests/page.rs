@@ -1,11 +1,12 @@
 //! The page holds the tables, and nothing of them is mark-up.
 
-use std::collections::BTreeMap;
+#[path = "support/elements.rs"]
+mod elements;
+
 use std::fs;
-use std::io::Read;
 use std::path::PathBuf;
 
-use base64::Engine as _;
+use elements::{decoded, elements};
 use layerscope_report::export::parquet;
 use layerscope_report::page::{self, Served, Settings};
 use layerscope_report::{Column, Manifest, Run, Table};
@@ -113,24 +114,6 @@ fn long(groups: i64) -> Run {
         ("x", Column::Real(vec![Some(0.1), Some(0.2), None])),
     ]);
     Run { groups: Some(table.unwrap()), tokens: Some(tokens.unwrap()), ..run("long") }
-}
-
-/// The elements of data in a page: names and contents.
-fn elements(page: &str) -> BTreeMap<&str, &str> {
-    let pieces = page.split("<script type=\"application/octet-stream\" id=\"").skip(1);
-    pieces.map(|piece| piece.split("</script>").next().unwrap().split_once('"').unwrap()).collect()
-}
-
-/// The bytes of an element.
-fn decoded(element: &str) -> Vec<u8> {
-    let (coding, text) = element.strip_prefix(" data-coding=\"").unwrap().split_once("\">").unwrap();
-    let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
-    if coding == "identity" {
-        return bytes;
-    }
-    let mut inflated = Vec::new();
-    flate2::read::DeflateDecoder::new(&bytes[..]).read_to_end(&mut inflated).unwrap();
-    inflated
 }
 
 #[test]

@@ -5,10 +5,11 @@
 
 use std::time::Instant;
 
+use layerscope_compute::cpu::Isa;
 use layerscope_stats::measure::{Clusters, Dimensions, Points, Spectrum, linearity, log_partition, silhouettes};
 use layerscope_stats::sketch::{
-    BatchCovariance, BatchSpace, CentredRows, Covariance, Mergeable, Pairs, PointMoments, Scatter, SequenceShape, Sketch, SketchKind,
-    SketchSet, SketchShape, Sketches, sample_hash,
+    BatchCovariance, BatchSpace, CentredRows, Covariance, CrossScatter, Mergeable, PointMoments, Scatter, SequenceShape, Sketch,
+    SketchKind, SketchSet, SketchShape, Sketches, sample_hash,
 };
 use layerscope_stats::{BatchRows, Segments};
 
@@ -73,12 +74,12 @@ fn main() {
     let (mut own, mut covariance) = (BatchCovariance::default(), Covariance::new(DIM, None));
     streaming("covariance of a batch", || own.fill(None, &batch, &centred));
     streaming("absorb covariance", || covariance.update(&own, &batch).expect("same shape"));
-    let (mut pair, mut pairs) = (Pairs::default(), Pairs::new(DIM, DIM));
-    streaming("pairs of a batch", || pair.fill(&batch, &centred, &other).expect("same rows"));
+    let (mut pair, mut pairs) = (CrossScatter::default(), CrossScatter::new(DIM, DIM));
+    streaming("pairs of a batch", || pair.fill(Isa::detect(), &centred, &other).expect("same rows"));
     streaming("absorb pairs", || pairs.merge(&pair).expect("same shape"));
-    streaming("sequences", || SequenceShape::default().add(&batch, None).expect("rows fit"));
-    let set = SketchSet::of(&[SketchKind::Covariance, SketchKind::Pairs, SketchKind::Shapes]);
     let shape = SketchShape { dim: DIM, previous: Some(DIM), massive: None };
+    streaming("sequences", || SequenceShape::empty(&shape).expect("any shape").add(&batch, None).expect("rows fit"));
+    let set = SketchSet::of(&[SketchKind::Covariance, SketchKind::Pairs, SketchKind::Shapes]);
     let (mut space, mut sketches) = (BatchSpace::new(), Sketches::new(set, &shape));
     space.prepare(set, None, &next_batch).expect("rows fit");
     streaming("all of it", || {

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use layerscope_stats::sketch::{CorpusMoments, GroupMoments, PointMoments, SequenceSimilarity, sample_hash};
+use layerscope_stats::sketch::{CorpusMoments, GroupMoments, PointMoments, sample_hash};
 use layerscope_stats::{BatchRows, Segments};
 
 const ROWS: usize = 1024;
@@ -53,8 +53,6 @@ fn main() {
         speed("groups", &mut |batch| moments.update(batch).expect("rows fit"));
         let mut corpus = CorpusMoments::new(dim);
         speed("corpus", &mut |batch| corpus.update(batch).expect("rows fit"));
-        let mut similarity = SequenceSimilarity::new();
-        speed("sequences", &mut |batch| similarity.update(batch));
         let mut point = PointMoments::new(GROUPS, dim, Some(1e9));
         speed("all", &mut |batch| point.update(batch).expect("rows fit"));
         // A massive state at the start of every sequence, as in GPT-2.

@@ -13,6 +13,7 @@ pub struct BatchInfo {
     segments: Segments,
     sequences: Vec<u32>,
     documents: Option<Vec<u64>>,
+    positions: Option<Vec<u32>>,
     slots: Vec<(u32, u32)>,
     pooled: Option<Vec<Range<u32>>>,
 }
@@ -21,12 +22,18 @@ impl BatchInfo {
     /// From the group of every row ([`NOT_COUNTED`](crate::NOT_COUNTED) where it is only read) and the cumulative lengths of the
     /// sequences, starting with 0 (empty if rows are no sequences).
     pub fn new(groups: Vec<u32>, sequences: Vec<u32>) -> BatchInfo {
-        BatchInfo { segments: Segments::new(&groups), groups, sequences, documents: None, slots: Vec::new(), pooled: None }
+        let (segments, slots) = (Segments::new(&groups), Vec::new());
+        BatchInfo { segments, groups, sequences, documents: None, positions: None, slots, pooled: None }
     }
 
     /// With the number of every row's document; blocks of documents need it.
     pub fn with_documents(self, documents: Vec<u64>) -> BatchInfo {
         BatchInfo { documents: Some(documents), ..self }
+    }
+
+    /// With the position of every row, where that is not its place in its sequence here.
+    pub fn with_positions(self, positions: Vec<u32>) -> BatchInfo {
+        BatchInfo { positions: Some(positions), ..self }
     }
 
     /// With the rows that are kept whole, each with its slot among the kept states of a point.
@@ -71,6 +78,11 @@ impl BatchInfo {
     /// The document of every row, if it is known.
     pub fn documents(&self) -> Option<&[u64]> {
         self.documents.as_deref()
+    }
+
+    /// The position of every row, if it is known.
+    pub fn positions(&self) -> Option<&[u32]> {
+        self.positions.as_deref()
     }
 
     /// (row, slot) of the rows that are kept whole.

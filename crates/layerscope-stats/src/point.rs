@@ -9,7 +9,7 @@
 //! use layerscope_stats::{BatchInfo, BatchRows, PointShape, PointState};
 //!
 //! let sketches = SketchSet::of(&[SketchKind::Units, SketchKind::Covariance]);
-//! let mut state = PointState::new(&PointShape { groups: 2, dim: 1, kept: 1, sketches }, true, None);
+//! let mut state = PointState::new(&PointShape { groups: 2, dim: 1, kept: 1, chosen: 0, sketches }, true, None);
 //! let mut space = BatchSpace::new();
 //!
 //! // Three states of groups 0, 1 and 0; the last is kept whole.
@@ -38,6 +38,8 @@ pub struct PointShape {
     pub dim: usize,
     /// Kept states.
     pub kept: usize,
+    /// Groups whose components are measured one by one.
+    pub chosen: usize,
     /// What is kept beside the moments.
     pub sketches: SketchSet,
 }
@@ -48,6 +50,13 @@ impl PointShape {
         PointMoments::bytes(self.groups, self.dim, self.sketches.contains(SketchKind::Units))
             + Sketches::bytes(self.sketches, &self.of_sketches(first, None))
             + self.kept * self.dim * size_of::<f32>()
+            + self.chosen * PointMoments::chosen_bytes(self.dim)
+    }
+
+    /// What more it takes where states are massive: matrices are kept of them apart.
+    pub fn massive_bytes(&self) -> usize {
+        let matrices = [SketchKind::Covariance, SketchKind::Pairs].into_iter().filter(|kind| self.sketches.contains(*kind));
+        matrices.map(|kind| Sketches::bytes(SketchSet::of(&[kind]), &self.of_sketches(false, None))).sum()
     }
 
     fn of_sketches(&self, first: bool, massive: Option<f64>) -> SketchShape {

@@ -79,6 +79,40 @@ impl Panels {
         }
     }
 
+    /// Refills with some rows of others, minus a center.
+    pub fn fill_rows(&mut self, of: &Panels, rows: &[u32], center: &[f64]) {
+        self.resize(rows.len(), of.width);
+        let mut target = self.data_mut().as_chunks_mut::<PANEL>().0.iter_mut();
+        for block in rows.chunks(K_BLOCK) {
+            for (panel, center) in center.chunks(PANEL).enumerate() {
+                for (&row, line) in block.iter().zip(target.by_ref()) {
+                    line.copy_from_slice(of.line(row as usize, panel));
+                    line.iter_mut().zip(center).for_each(|(x, center)| *x -= center);
+                }
+            }
+        }
+    }
+
+    /// The mean of some rows, 0 if there are none.
+    pub fn mean_of_rows(&self, rows: &[u32]) -> Vec<f64> {
+        let mut mean = vec![0.0; self.width];
+        for &row in rows {
+            for (panel, mean) in mean.chunks_mut(PANEL).enumerate() {
+                mean.iter_mut().zip(self.line(row as usize, panel)).for_each(|(mean, x)| *mean += x);
+            }
+        }
+        let n = rows.len().max(1) as f64;
+        mean.iter_mut().for_each(|mean| *mean /= n);
+        mean
+    }
+
+    /// The part of a row that lies in one panel.
+    fn line(&self, row: usize, panel: usize) -> &[f64] {
+        let first = row / K_BLOCK * K_BLOCK;
+        let depth = K_BLOCK.min(self.depth - first);
+        &self.panel(first, depth, panel)[(row - first) * PANEL..][..PANEL]
+    }
+
     /// Columns.
     pub fn width(&self) -> usize {
         self.width

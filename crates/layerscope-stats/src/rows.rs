@@ -18,6 +18,7 @@ pub struct BatchRows<'a> {
     segments: Cow<'a, Segments>,
     sequences: &'a [u32],
     documents: Option<&'a [u64]>,
+    positions: Option<&'a [u32]>,
     slots: &'a [(u32, u32)],
     excluded: u64,
     squares: Vec<f64>,
@@ -63,8 +64,8 @@ impl<'a> BatchRows<'a> {
         }
         check(states.len() / dim, segments, sequences)?;
         let (squares, norms, inverses) = (Vec::new(), Vec::new(), Vec::new());
-        let (segments, documents, slots, excluded) = (Cow::Borrowed(segments), None, [].as_slice(), 0);
-        Ok(BatchRows { states, dim, segments, sequences, documents, slots, excluded, squares, norms, inverses, isa })
+        let (segments, documents, positions, slots, excluded) = (Cow::Borrowed(segments), None, None, [].as_slice(), 0);
+        Ok(BatchRows { states, dim, segments, sequences, documents, positions, slots, excluded, squares, norms, inverses, isa })
     }
 
     /// Computes the norms of these rows.
@@ -93,8 +94,11 @@ impl<'a> BatchRows<'a> {
         if let Some((row, _)) = info.slots().iter().find(|(row, _)| *row as usize >= rows) {
             return Err(Error::Rows(format!("row {row} is to be kept, but the batch has {rows} rows")));
         }
-        let (segments, sequences) = (Cow::Borrowed(info.segments()), info.sequences());
-        Ok(BatchRows { segments, sequences, documents: info.documents(), slots: info.slots(), ..self })
+        if let Some(positions) = info.positions().filter(|positions| positions.len() != rows) {
+            return Err(Error::Rows(format!("{} positions do not fit {rows} rows: give one for every row", positions.len())));
+        }
+        let (segments, sequences, positions) = (Cow::Borrowed(info.segments()), info.sequences(), info.positions());
+        Ok(BatchRows { segments, sequences, documents: info.documents(), positions, slots: info.slots(), ..self })
     }
 
     /// Counted rows whose states are not finite.
@@ -128,6 +132,20 @@ impl<'a> BatchRows<'a> {
     /// The document of every row, if it is known.
     pub fn documents(&self) -> Option<&'a [u64]> {
         self.documents
+    }
+
+    /// The position of a row in what the model read, if that is known.
+    pub(crate) fn position(&self, row: u32) -> Option<u32> {
+        let in_sequence = || {
+            let sequence = self.sequences.partition_point(|&start| start <= row);
+            (sequence > 0 && sequence < self.sequences.len()).then(|| row - self.sequences[sequence - 1])
+        };
+        self.positions.map(|positions| positions[row as usize]).or_else(in_sequence)
+    }
+
+    /// Whether a row's norm exceeds a threshold.
+    pub(crate) fn exceeds(&self, row: u32, threshold: f64) -> bool {
+        self.norms[row as usize] > threshold
     }
 
     /// (row, slot) of the rows that are kept whole.
@@ -262,6 +280,16 @@ mod tests {
         assert!(BatchRows::of(&states[..2], 1, &info).is_err());
         assert!(BatchRows::of(&states, 1, &info.clone().with_documents(vec![1; 3])).is_err());
         assert!(BatchRows::of(&states, 1, &info.with_slots(vec![(4, 0)])).is_err());
+    }
+
+    #[test]
+    fn positions_are_places_in_sequences_unless_given() {
+        let info = BatchInfo::new(vec![0; 5], vec![0, 2, 4]);
+        let at = |rows: &BatchRows| (0..5).map(|row| rows.position(row)).collect::<Vec<_>>();
+        assert_eq!(at(&BatchRows::of(&[1.0; 5], 1, &info).unwrap()), [Some(0), Some(1), Some(0), Some(1), None]);
+        let info = info.with_positions(vec![7, 8, 9, 0, 1]);
+        assert_eq!(at(&BatchRows::of(&[1.0; 5], 1, &info).unwrap()), [7, 8, 9, 0, 1].map(Some));
+        assert!(BatchRows::of(&[1.0; 5], 1, &info.with_positions(vec![1])).is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Every value of every table against the definitions taken literally, on ordinary and on adversarial data.
 
-use layerscope_stats::measure::{MEASURES, Measure, PointTables, Selection, Settings};
+use layerscope_stats::measure::{LayerRow, MEASURES, Measure, PointTables, Selection, Settings};
 use layerscope_testing::made_up_states::{Data, Random, all_kinds};
 use layerscope_testing::naive::{self, Naive};
 
@@ -27,6 +27,14 @@ fn expected(naive: &Naive, all: &Naive, data: &Data, measure: &str, variant: Opt
             let massive = |threshold| all.states().iter().filter(|x| naive::norm(x) > threshold).count() as f64;
             (data.massive.map(massive), 1.0)
         }
+        "massive_share_of_q" => {
+            let square = |states: Vec<&naive::State>| states.iter().map(|x| naive::norm(x).powi(2)).sum::<f64>();
+            let share = |threshold| {
+                let whole = square(all.states());
+                (whole > 0.0).then(|| square(all.states().into_iter().filter(|x| naive::norm(x) > threshold).collect()) / whole)
+            };
+            (data.massive.and_then(share), 1.0)
+        }
         other => panic!("the oracle does not know {other}"),
     }
 }
@@ -48,15 +56,12 @@ fn every_row_of_the_layers_table_equals_its_definition() {
         let frequency = settings.frequency.clone().unwrap();
         let tables = PointTables::of_moments(&data.sketch(100), &settings).unwrap();
         let naive = |selection| Naive::new(&data, selection, &frequency);
-        let (all, selected, typical) = (naive(Selection::All), naive(Selection::Selected), naive(Selection::Typical));
+        let selections = [Selection::All, Selection::Selected, Selection::Typical, Selection::TypicalSelected];
+        let of_selection = selections.map(naive);
+        let all = &of_selection[0];
         for row in &tables.layers {
-            let of = match row.selection {
-                Selection::All => &all,
-                Selection::Selected => &selected,
-                Selection::Typical => &typical,
-                _ => unreachable!("these tables are of all states"),
-            };
-            let (value, scale) = expected(of, &all, &data, row.measure, row.variant.as_deref());
+            let at = selections.iter().position(|selection| *selection == row.selection).expect("these tables are not of the sample");
+            let (value, scale) = expected(&of_selection[at], all, &data, row.measure, row.variant.as_deref());
             let what = format!("{}: {} {} {:?}", data.name, row.selection.name(), row.measure, row.variant);
             close(&what, row.value, value, scale);
         }
@@ -67,7 +72,8 @@ fn every_row_of_the_layers_table_equals_its_definition() {
 fn every_group_equals_its_definition() {
     for data in all_kinds() {
         let tables = PointTables::of_moments(&data.sketch(100), &settings()).unwrap();
-        let naive = Naive::new(&data, Selection::All, &(1..=1));
+        let (selection, tables) = tables.typical.map_or((Selection::All, tables.all), |typical| (Selection::Typical, typical));
+        let naive = Naive::new(&data, selection, &(1..=1));
         assert_eq!(tables.groups.len(), naive.groups.len(), "{}", data.name);
         for (ours, theirs) in tables.groups.iter().zip(&naive.groups) {
             let (what, q) = (format!("{}: group {}", data.name, theirs.id), theirs.q());
@@ -88,7 +94,8 @@ fn every_group_equals_its_definition() {
 fn every_component_equals_its_definition() {
     for data in all_kinds() {
         let tables = PointTables::of_moments(&data.sketch(100), &settings()).unwrap();
-        let naive = Naive::new(&data, Selection::All, &(1..=1));
+        let (selection, tables) = tables.typical.map_or((Selection::All, tables.all), |typical| (Selection::Typical, typical));
+        let naive = Naive::new(&data, selection, &(1..=1));
         let states = naive.states();
         let Some(mu) = naive::mean(&states) else {
             assert!(tables.components.is_empty());
@@ -132,8 +139,17 @@ fn rows_come_in_the_order_of_the_table_of_measures_and_all_of_them_come() {
             assert_eq!(names.len(), MEASURES.iter().filter(here).count());
         }
     }
-    let variants = tables.layers.iter().filter_map(|row| row.variant.as_deref());
-    assert_eq!(variants.take(3).collect::<Vec<_>>(), ["n0=1", "n0=3", "n0=10"]);
+    let variants = |measure: &'static str| {
+        tables.layers.iter().filter(move |row| row.measure == measure && row.selection == Selection::All).map(|row| row.variant.as_deref())
+    };
+    assert_eq!(variants("cv_q").take(4).collect::<Vec<_>>(), [None, Some("n0=1"), Some("n0=3"), Some("n0=10")]);
+    let unbiased = |measure: &&Measure| measure.variants.contains(&"unbiased");
+    assert_eq!(MEASURES.iter().filter(unbiased).count(), 17);
+    for measure in MEASURES.iter().filter(unbiased) {
+        assert_eq!(variants(measure.name).collect::<Vec<_>>(), [None, Some("unbiased")], "{}", measure.name);
+    }
+    let listed = |row: &&LayerRow| Measure::named(row.measure).unwrap().variants.contains(&"unbiased");
+    assert!(tables.layers.iter().filter(|row| row.variant.as_deref() == Some("unbiased")).all(|row| listed(&row)));
 }
 
 #[test]
@@ -147,19 +163,23 @@ fn jackknife_errors_equal_the_naive_ones() {
     };
     let mut naive = Naive::new(&data, Selection::All, &(1..=1));
     let rungs = naive.rungs();
-    let mut replicates = vec![Vec::new(); 6];
+    let mut replicates = vec![Vec::new(); 8];
     for deleted in 0..naive.groups.len() {
         let group = naive.groups.remove(deleted);
         let (slope, _, r2) = naive::ols(&naive.column("m"), &naive.column("v")).unwrap();
         let (log_slope, _, _) = naive::ols(&naive.column("log_n"), &naive.column("log_v")).unwrap();
         let exponent = naive.exponent_over(&rungs).unwrap();
-        let values = [slope, r2, log_slope, naive.cv_q(1).unwrap(), exponent, naive.cv_q(3).unwrap()];
+        let values = [slope, r2.unwrap(), log_slope, naive.cv_q(1).unwrap(), exponent, naive.cv_q(3).unwrap()];
+        let (unbiased_slope, _, unbiased_r2) = naive::ols(&naive.unbiased_column("log_n"), &naive.unbiased_column("m")).unwrap();
+        let values = values.into_iter().chain([unbiased_slope, unbiased_r2.unwrap()]);
         replicates.iter_mut().zip(values).for_each(|(list, value)| list.push(value));
         naive.groups.insert(deleted, group);
     }
-    // Deleting a group that a C.V. does not have changes nothing: those are no replicates of it.
-    let frequent: Vec<bool> = naive.groups.iter().map(|group| group.states.len() >= 3).collect();
-    replicates[5] = replicates[5].iter().zip(&frequent).filter(|(_, frequent)| **frequent).map(|(value, _)| *value).collect();
+    // Deleting a group that a C.V. or a line does not have changes nothing: those are no replicates of it.
+    for (at, least) in [(5, 3), (6, 2), (7, 2)] {
+        let values = replicates[at].iter().zip(&naive.groups).filter(|(_, group)| group.states.len() >= least);
+        replicates[at] = values.map(|(value, _)| *value).collect();
+    }
     let ours = [
         error("slope_v_on_m", None),
         error("r2_v_on_m", None),
@@ -167,6 +187,8 @@ fn jackknife_errors_equal_the_naive_ones() {
         error("cv_q", None),
         error("cv_q_exponent", None),
         error("cv_q", Some("n0=3")),
+        error("slope_m_on_log_n", Some("unbiased")),
+        error("r2_m_on_log_n", Some("unbiased")),
     ];
     for (ours, replicates) in ours.iter().zip(&replicates) {
         let theirs = naive::jackknife(replicates);
@@ -203,7 +225,7 @@ fn a_million_near_identical_vectors() {
     for tokens in [500, 20_000] {
         let sketch = data.sketch(tokens);
         let tables = PointTables::of_moments(&sketch, &Settings::default()).unwrap();
-        let group = &tables.groups[0];
+        let group = &tables.all.groups[0];
         assert!((group.v - v).abs() <= 1e-9 * v, "even relative to V: {} {v}", group.v);
         assert!((group.m - m).abs() <= 1e-13 * m);
         assert!((group.q - m - v).abs() <= 1e-13 * m);
@@ -244,12 +266,12 @@ fn f32_running_means_lose_the_variance_and_ours_does_not() {
     assert!((truth - 0.063).abs() < 1e-3);
     let naive = f32_running_means(&data);
     assert!((naive - truth).abs() > 0.5 * truth, "f32 gives {naive} for {truth}");
-    let ours = PointTables::of_moments(&data.sketch(100), &Settings::default()).unwrap().groups[0].v;
+    let ours = PointTables::of_moments(&data.sketch(100), &Settings::default()).unwrap().all.groups[0].v;
     assert!((ours - truth).abs() <= 1e-12 * truth, "{ours} {truth}");
     // And squares that overflow f32.
     let huge = data.map("huge", |_, _, x| x.iter_mut().for_each(|x| *x *= 1e16));
     assert!(!f32_running_means(&huge).is_finite());
     let truth = Naive::new(&huge, Selection::All, &(1..=1)).v().unwrap();
-    let ours = PointTables::of_moments(&huge.sketch(100), &Settings::default()).unwrap().groups[0].v;
+    let ours = PointTables::of_moments(&huge.sketch(100), &Settings::default()).unwrap().all.groups[0].v;
     assert!((ours - truth).abs() <= 1e-10 * truth, "{ours} {truth}");
 }

@@ -11,7 +11,7 @@ const SET: SketchSet = SketchSet::of(&[SketchKind::Units, SketchKind::Covariance
 const DIM: usize = 6;
 
 fn state(first: bool) -> PointState {
-    PointState::new(&PointShape { groups: 40, dim: DIM, kept: 3, sketches: SET }, first, Some(50.0))
+    PointState::new(&PointShape { groups: 40, dim: DIM, kept: 3, chosen: 0, sketches: SET }, first, Some(50.0))
 }
 
 /// Two points of one width, and what a batch of all rows says.
@@ -162,7 +162,7 @@ fn states_merge_and_say_what_they_take() {
         twice.merge_renamed(state, &names).unwrap();
         assert_eq!(twice.states(), 2 * state.states());
     }
-    let shape = PointShape { groups: 40, dim: DIM, kept: 3, sketches: SET };
+    let shape = PointShape { groups: 40, dim: DIM, kept: 3, chosen: 0, sketches: SET };
     let previous = |previous| SketchShape { dim: DIM, previous, massive: None };
     let pairs = Sketches::bytes(SET, &previous(Some(DIM))) - Sketches::bytes(SET, &previous(None));
     assert_eq!(shape.bytes(false) - shape.bytes(true), pairs);

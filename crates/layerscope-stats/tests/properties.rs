@@ -16,7 +16,7 @@ fn tables(sketch: &PointMoments) -> PointTables {
 
 /// Mean over standard deviation, at least 1.
 fn condition(tables: &PointTables, value: fn(&GroupRow) -> f64) -> f64 {
-    let values: Vec<f64> = tables.groups.iter().map(value).collect();
+    let values: Vec<f64> = tables.all.groups.iter().map(value).collect();
     variation(&values).map_or(1.0, |variation| (1.0 / variation).max(1.0))
 }
 
@@ -49,7 +49,7 @@ fn assert_close(what: &str, a: &PointTables, b: &PointTables, tolerance: f64) {
             close(x.measure, x_value, y_value, condition * scale.max(x_value.abs()));
         }
     }
-    for (x, y) in a.groups.iter().zip(&b.groups) {
+    for (x, y) in a.all.groups.iter().zip(&b.all.groups) {
         assert_eq!((x.group, x.n), (y.group, y.n));
         close("group q", x.q, y.q, x.q);
         close("group m", x.m, y.m, x.q);
@@ -57,8 +57,8 @@ fn assert_close(what: &str, a: &PointTables, b: &PointTables, tolerance: f64) {
         close("group norm", x.mean_norm, y.mean_norm, x.mean_norm);
         close("group self_similarity", x.self_similarity.unwrap_or(9.0), y.self_similarity.unwrap_or(9.0), 1.0);
     }
-    let q: f64 = a.components.iter().map(|row| row.second_moment).sum();
-    for (x, y) in a.components.iter().zip(&b.components) {
+    let q: f64 = a.all.components.iter().map(|row| row.second_moment).sum();
+    for (x, y) in a.all.components.iter().zip(&b.all.components) {
         close("component mean", x.mean, y.mean, q.sqrt());
         close("component variance", x.variance, y.variance, q);
         close("component within", x.variance_within, y.variance_within, q);
@@ -329,7 +329,7 @@ fn without_unit_vectors_all_but_cosines_is_the_same() {
                 _ => assert_eq!(ours.value, theirs.value, "{}: {}", data.name, ours.measure),
             }
         }
-        assert!(without.groups.iter().all(|row| row.self_similarity.is_none()));
-        assert!(without.components.iter().all(|row| row.cosine_contribution.is_none()));
+        assert!(without.all.groups.iter().all(|row| row.self_similarity.is_none()));
+        assert!(without.all.components.iter().all(|row| row.cosine_contribution.is_none()));
     }
 }

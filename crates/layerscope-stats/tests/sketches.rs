@@ -4,28 +4,52 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use layerscope_stats::NOT_COUNTED;
-use layerscope_stats::measure::{Family, MEASURES, Selection, Settings, needs};
+use layerscope_stats::measure::{Family, MEASURES, PointInputs, PointTables, Selection, Settings, needs};
 use layerscope_stats::sketch::{Mergeable, SketchKind, SketchSet, SketchShape, Sketches, Tensors, sample_hash};
+use layerscope_stats::{NOT_COUNTED, PointState};
 use layerscope_testing::made_up_states::Data;
 use support::definitions as naive;
-use support::network::{CHOSEN, Network, Run, all_sketches, everything, value, wide};
+use support::network::{CHOSEN, Network, Run, all_sketches, everything, wide};
 use support::spectrum::{Oracle, isoscore_of, naive_covariance};
 
 const TOLERANCE: f64 = 1e-8;
 
-fn counted(data: &Data) -> naive::States {
-    (0..data.ids.len()).filter(|&row| data.ids[row] != NOT_COUNTED).map(|row| wide(data.row(row))).collect()
+/// Whether a row enters the statistics at a point: all counted ones, or those that are not massive.
+fn belongs(data: &Data, row: usize, typical: bool) -> bool {
+    let is_massive = || data.massive.is_some_and(|threshold| naive::norm(&wide(data.row(row))) > threshold);
+    data.ids[row] != NOT_COUNTED && !(typical && is_massive())
 }
 
-fn sequences(data: &Data) -> Vec<naive::States> {
+fn counted(data: &Data, typical: bool) -> naive::States {
+    (0..data.ids.len()).filter(|&row| belongs(data, row, typical)).map(|row| wide(data.row(row))).collect()
+}
+
+fn sequences(data: &Data, typical: bool) -> Vec<naive::States> {
     let mut start = 0;
     let mut all = Vec::new();
     for length in &data.lengths {
-        all.push((start..start + length).filter(|&row| data.ids[row] != NOT_COUNTED).map(|row| wide(data.row(row))).collect());
+        all.push((start..start + length).filter(|&row| belongs(data, row, typical)).map(|row| wide(data.row(row))).collect());
         start += length;
     }
     all
+}
+
+/// The same rows at a point and at the next; typical ones are typical at both.
+fn pairs(this: &Data, next: &Data, typical: bool) -> (naive::States, naive::States) {
+    let rows = || (0..this.ids.len()).filter(|&row| belongs(this, row, typical) && belongs(next, row, typical));
+    (rows().map(|row| wide(this.row(row))).collect(), rows().map(|row| wide(next.row(row))).collect())
+}
+
+/// Massive components as Sun et al. define them.
+fn massive_components(states: &naive::States) -> usize {
+    let of_state = |x: &Vec<f64>| {
+        let mut sizes: Vec<f64> = x.iter().map(|a| a.abs()).collect();
+        sizes.sort_by(f64::total_cmp);
+        let middle = sizes.len() / 2;
+        let median = if sizes.len() % 2 == 1 { sizes[middle] } else { (sizes[middle - 1] + sizes[middle]) / 2.0 };
+        sizes.iter().filter(|a| **a > 100.0 && **a > 1000.0 * median).count()
+    };
+    states.iter().map(of_state).sum()
 }
 
 fn average(values: impl Iterator<Item = Option<f64>>) -> (Option<f64>, u64) {
@@ -34,7 +58,7 @@ fn average(values: impl Iterator<Item = Option<f64>>) -> (Option<f64>, u64) {
 }
 
 /// The kept states in hash order, found by sorting all of them.
-fn kept(network: &Network, at: usize, k: usize) -> Vec<(u32, Vec<f64>)> {
+fn kept(network: &Network, at: usize, k: usize, typical: bool) -> Vec<(u32, Vec<f64>)> {
     let (data, places) = (&network.points[at], network.places());
     let mut all: Vec<(u64, u64, u32, usize)> = (0..data.ids.len())
         .filter(|&row| data.ids[row] != NOT_COUNTED)
@@ -42,7 +66,8 @@ fn kept(network: &Network, at: usize, k: usize) -> Vec<(u32, Vec<f64>)> {
         .collect();
     all.sort();
     all.truncate(k);
-    all.iter().map(|&(_, _, _, row)| (data.ids[row], wide(data.row(row)))).collect()
+    let typical = |row: usize| belongs(data, row, typical);
+    all.iter().filter(|(_, _, _, row)| typical(*row)).map(|&(_, _, _, row)| (data.ids[row], wide(data.row(row)))).collect()
 }
 
 struct Row {
@@ -53,8 +78,16 @@ struct Row {
 
 /// Every row that a point has, by its definition.
 fn expected(network: &Network, at: usize, k: usize) -> BTreeMap<(&'static str, &'static str, String), Row> {
+    let mut rows = expected_of(network, at, k, false);
+    rows.extend(expected_of(network, at, k, true));
+    rows
+}
+
+/// The rows of all states, or of the typical ones.
+fn expected_of(network: &Network, at: usize, k: usize, typical: bool) -> BTreeMap<(&'static str, &'static str, String), Row> {
     let data = &network.points[at];
-    let (states, dim) = (counted(data), data.dim);
+    let (states, dim) = (counted(data, typical), data.dim);
+    let (whole, sample_name) = if typical { ("typical", "typical_sample") } else { ("all", "sample") };
     let mut rows = BTreeMap::new();
     let mut put = |selection, measure, variant: &str, value: Option<f64>, n: u64, scale: f64| {
         rows.insert((selection, measure, variant.to_owned()), Row { value, n, scale });
@@ -66,29 +99,28 @@ fn expected(network: &Network, at: usize, k: usize) -> BTreeMap<(&'static str, &
     variances.sort_by(|a, b| b.total_cmp(a));
     let share = |k: usize| Some(variances[..k].iter().sum::<f64>() / variances.iter().sum::<f64>());
     let sum: f64 = centred.values.iter().sum();
-    for selection in ["all", "typical"] {
-        put(selection, "anisotropy_svd", "corpus", Some(centred.values[0] / sum), n, 1.0);
-        put(selection, "isoscore", "", centred.isoscore(), n, 1.0);
-        put(selection, "participation_ratio", "", Some(centred.participation_ratio()), n, centred.participation_ratio());
-        put(selection, "effective_rank", "", Some(centred.effective_rank()), n, centred.effective_rank());
-        put(selection, "rankme", "", Some(uncentred.rankme()), n, uncentred.rankme());
-        put(selection, "stable_rank", "", Some(sum / centred.values[0]), n, sum / centred.values[0]);
-        put(selection, "alpha_req", "", centred.alpha_req(), n, centred.alpha_req().unwrap_or(1.0).abs());
-        put(selection, "top_variance_1", "", share(1), n, 1.0);
-        put(selection, "top_variance_3", "", share(3), n, 1.0);
-        put(selection, "top_variance_10", "", share(10), n, 1.0);
-    }
-    let sequences = sequences(data);
+    put(whole, "anisotropy_svd", "corpus", Some(centred.values[0] / sum), n, 1.0);
+    put(whole, "isoscore", "", centred.isoscore(), n, 1.0);
+    put(whole, "participation_ratio", "", Some(centred.participation_ratio()), n, centred.participation_ratio());
+    put(whole, "effective_rank", "", Some(centred.effective_rank()), n, centred.effective_rank());
+    put(whole, "rankme", "", Some(uncentred.rankme()), n, uncentred.rankme());
+    put(whole, "stable_rank", "", Some(sum / centred.values[0]), n, sum / centred.values[0]);
+    put(whole, "alpha_req", "", centred.alpha_req(), n, centred.alpha_req().unwrap_or(1.0).abs());
+    put(whole, "top_variance_1", "", share(1), n, 1.0);
+    put(whole, "top_variance_3", "", share(3), n, 1.0);
+    put(whole, "top_variance_10", "", share(10), n, 1.0);
+    let sequences = sequences(data, typical);
     let (entropy, entropies) = average(sequences.iter().map(|states| naive::matrix_entropy(states)));
-    put("all", "matrix_entropy", "", entropy, entropies, entropy.unwrap());
+    put(whole, "matrix_entropy", "", entropy, entropies, entropy.unwrap());
     let (curvature, curvatures) = average(sequences.iter().map(|states| naive::curvature(states)));
-    put("all", "curvature", "", curvature, curvatures, curvature.unwrap());
-    let next = network.points.get(at + 1).map(counted);
-    let pairs = next.as_ref().map_or(0, |_| n);
-    put("all", "linear_cka_next", "", next.as_ref().map(|next| naive::linear_cka(&states, next)), pairs, 1.0);
-    put("all", "linearity_next", "", next.as_ref().and_then(|next| naive::linearity(&states, next)), pairs, 1.0);
+    put(whole, "curvature", "", curvature, curvatures, curvature.unwrap());
+    let next = network.points.get(at + 1).map(|next| pairs(data, next, typical));
+    let n_pairs = next.as_ref().map_or(0, |(this, _)| this.len() as u64);
+    put(whole, "linear_cka_next", "", next.as_ref().map(|(this, next)| naive::linear_cka(this, next)), n_pairs, 1.0);
+    put(whole, "linearity_next", "", next.as_ref().and_then(|(this, next)| naive::linearity(this, next)), n_pairs, 1.0);
+    put(whole, "massive_components", "", Some(massive_components(&states) as f64), n, 1.0);
 
-    let sample = kept(network, at, k);
+    let sample = kept(network, at, k, typical);
     let points: naive::States = sample.iter().map(|(_, x)| x.clone()).collect();
     let m = points.len() as u64;
     // Batches of 4096, the last one dropped unless it is alone.
@@ -99,26 +131,28 @@ fn expected(network: &Network, at: usize, k: usize) -> BTreeMap<(&'static str, &
     let count = ratios.len() as f64;
     let ratio = ratios.iter().sum::<f64>() / count;
     let spread = (ratios.iter().map(|x| (x - ratio).powi(2)).sum::<f64>() / count).sqrt();
-    put("sample", "anisotropy_svd", "batch4096", Some(ratio), used, 1.0);
-    put("sample", "anisotropy_svd", "batch4096_std", (ratios.len() > 1).then_some(spread), used, 1.0);
+    put(sample_name, "anisotropy_svd", "batch4096", Some(ratio), used, 1.0);
+    put(sample_name, "anisotropy_svd", "batch4096_std", (ratios.len() > 1).then_some(spread), used, 1.0);
     let star = |batch: &&[Vec<f64>]| {
         let own = naive_covariance(batch, dim, true);
         isoscore_of(&own.iter().zip(&covariance).map(|(own, all)| 0.25 * own + 0.75 * all).collect::<Vec<f64>>(), dim)
     };
-    put("sample", "isoscore_star", "", Some(batches.iter().map(star).sum::<f64>() / count), used, 1.0);
+    put(sample_name, "isoscore_star", "", Some(batches.iter().map(star).sum::<f64>() / count), used, 1.0);
     for (suffix, center) in [("", false), ("_centred", true)] {
         let value = naive::log_partition(&points, center);
-        put("sample", "log_partition", &format!("default{suffix}"), Some(value), m, value.abs());
-        put("sample", "partition", &format!("default{suffix}"), Some(value.exp()), m, value.exp());
+        put(sample_name, "log_partition", &format!("default{suffix}"), Some(value), m, value.abs());
+        put(sample_name, "partition", &format!("default{suffix}"), Some(value.exp()), m, value.exp());
     }
     let of_token = |token: u32| {
-        let own: Vec<(u32, Vec<f64>)> = kept(network, at, usize::MAX).into_iter().filter(|(id, _)| *id == token).take(30).collect();
+        let own: Vec<(u32, Vec<f64>)> = kept(network, at, usize::MAX, false).into_iter().filter(|(id, _)| *id == token).take(30).collect();
+        let own: Vec<(u32, Vec<f64>)> =
+            own.into_iter().filter(|(_, x)| !typical || data.massive.is_none_or(|threshold| naive::norm(x) <= threshold)).collect();
         (!own.is_empty()).then(|| naive::explainable(&own.into_iter().map(|(_, x)| x).collect::<Vec<_>>()))
     };
     let (explainable, tokens) = average(CHOSEN.iter().map(|&token| of_token(token)));
     let overall = uncentred.values[0] / uncentred.values.iter().sum::<f64>();
-    put("sample", "max_explainable_variance", "", explainable, tokens, 1.0);
-    put("sample", "max_explainable_variance_adjusted", "", explainable.map(|value| value - overall), tokens, 1.0);
+    put(sample_name, "max_explainable_variance", "", explainable, tokens, 1.0);
+    put(sample_name, "max_explainable_variance_adjusted", "", explainable.map(|value| value - overall), tokens, 1.0);
     rows
 }
 
@@ -131,7 +165,7 @@ fn check(network: &Network, run: &Run, k: usize) {
             let what = format!("point {at}: {} {} {variant}", row.selection.name(), row.measure);
             // Compared in tests of their own: dimension.rs, the clusters below; the sign of `machina` is the solver's.
             if row.measure == "intrinsic_dimension" || variant.starts_with("k=") || variant.starts_with("machina") {
-                assert_eq!(row.selection, Selection::Sample);
+                assert!(matches!(row.selection, Selection::Sample | Selection::TypicalSample));
                 continue;
             }
             let theirs = expected.remove(&(row.selection.name(), row.measure, variant)).unwrap_or_else(|| panic!("{what} is not expected"));
@@ -143,9 +177,12 @@ fn check(network: &Network, run: &Run, k: usize) {
         }
         let missing: Vec<_> = expected.keys().collect();
         assert!(missing.is_empty(), "point {at} lacks {missing:?}");
-        let theirs = Oracle::new(&counted(&network.points[at]), network.points[at].dim, true).values;
-        assert_eq!(tables.spectrum.len(), theirs.len());
-        assert!(tables.spectrum.iter().zip(&theirs).all(|(a, b)| (a - b).abs() <= 1e-12 * theirs[0]));
+        for (tables, typical) in [Some(&tables.all), tables.typical.as_ref()].into_iter().zip([false, true]) {
+            let Some(tables) = tables else { continue };
+            let theirs = Oracle::new(&counted(&network.points[at], typical), network.points[at].dim, true).values;
+            assert_eq!(tables.spectrum.len(), theirs.len());
+            assert!(tables.spectrum.iter().zip(&theirs).all(|(a, b)| (a - b).abs() <= 1e-12 * theirs[0]));
+        }
     }
 }
 
@@ -166,7 +203,7 @@ fn rows_come_in_the_order_of_the_table_and_together_with_the_others_all_of_them(
     let network = Network::new(53, 800, 12);
     let run = Run::whole(&network, 300);
     let tables = run.tables(0, &everything());
-    for selection in [Selection::All, Selection::Typical, Selection::Sample] {
+    for selection in [Selection::All, Selection::Typical, Selection::Sample, Selection::TypicalSample] {
         let mut names: Vec<&str> = tables.layers.iter().filter(|row| row.selection == selection).map(|row| row.measure).collect();
         names.dedup();
         // Clusters have a measure of the norms, which comes with them.
@@ -196,11 +233,11 @@ fn rows_come_in_the_order_of_the_table_and_together_with_the_others_all_of_them(
 
 #[test]
 fn only_what_is_wanted_is_kept_and_computed() {
-    use SketchKind::{Blocks, Covariance, Pairs, Sample, Shapes, Units};
+    use SketchKind::{Blocks, Covariance, Pairs, Peaks, Sample, Shapes, Units};
     assert_eq!(needs(&[Family::Norm]), SketchSet::default());
     assert_eq!(needs(&[Family::Norm, Family::Cosine]), SketchSet::of(&[Units]));
     assert_eq!(needs(&Family::DEFAULT), SketchSet::of(&[Units, Covariance, Sample]));
-    assert_eq!(needs(&[Family::Layers]), SketchSet::of(&[Covariance, Pairs]));
+    assert_eq!(needs(&[Family::Layers]), SketchSet::of(&[Covariance, Pairs, Peaks]));
     assert_eq!(needs(&[Family::Sequence]), SketchSet::of(&[Shapes]));
     assert_eq!(needs(&[Family::Partition]), SketchSet::of(&[Sample]));
     assert_eq!(needs(&Family::SELECTABLE), all_sketches().without(Blocks));
@@ -209,7 +246,8 @@ fn only_what_is_wanted_is_kept_and_computed() {
     let network = Network::new(54, 300, 8);
     let run = Run::whole(&network, 100);
     let only = |family| Settings { families: vec![family], ..Settings::default() };
-    for (family, rows) in [(Family::Norm, 0), (Family::Cosine, 2), (Family::Spectrum, 23), (Family::Dimension, 5), (Family::Partition, 8)] {
+    for (family, rows) in [(Family::Norm, 0), (Family::Cosine, 4), (Family::Spectrum, 26), (Family::Dimension, 10), (Family::Partition, 16)]
+    {
         assert_eq!(run.tables(0, &only(family)).layers.len(), rows, "{family:?}");
     }
 }
@@ -304,36 +342,115 @@ fn rotation_scaling_and_shift() {
         }
     }
     let eigenvalues = cases_doubled(&network);
-    assert!(plain.spectrum.iter().zip(&eigenvalues).all(|(a, b)| (4.0 * a - b).abs() <= 1e-12 * b), "eigenvalues grow by the square");
+    assert!(plain.all.spectrum.iter().zip(&eigenvalues).all(|(a, b)| (4.0 * a - b).abs() <= 1e-12 * b), "eigenvalues grow by the square");
 }
 
 fn cases_doubled(network: &Network) -> Vec<f64> {
     let points = network.points.iter().map(|data| data.clone().map("doubled", |_, _, x| x.iter_mut().for_each(|x| *x *= 2.0))).collect();
-    Run::whole(&Network { points }, 50).tables(0, &everything()).spectrum
+    Run::whole(&Network { points }, 50).tables(0, &everything()).all.spectrum
+}
+
+/// Some rows are massive at each point, others at one or two of them.
+fn with_massive(seed: u64, rows: usize, dim: usize) -> Network {
+    let mut network = Network::new(seed, rows, dim);
+    for (at, data) in network.points.iter_mut().enumerate() {
+        let is_massive = |row: usize| row.is_multiple_of(30) || (at > 0 && row.is_multiple_of(41)) || (at == 0 && row.is_multiple_of(47));
+        *data = data.clone().map("massive", |row, _, x| x[2] += if is_massive(row) { 3000.0 } else { 0.0 });
+        data.massive = Some(300.0);
+    }
+    network
 }
 
 #[test]
-fn massive_states_are_left_out_of_the_typical_spectrum() {
-    let mut network = Network::new(58, 1000, 10);
-    for data in &mut network.points {
-        *data = data.clone().map("massive", |row, _, x| x[2] += if row % 30 == 0 { 3000.0 } else { 0.0 });
-        data.massive = Some(300.0);
+fn every_row_of_typical_states_equals_its_definition() {
+    let network = with_massive(58, 1500, 12);
+    let run = Run::whole(&network, 400);
+    check(&network, &run, 400);
+    let tables = run.tables(0, &everything());
+    let rows = |selection| tables.layers.iter().filter(|row| row.selection == selection).map(|row| row.value).collect::<Vec<_>>();
+    assert_ne!(rows(Selection::All), rows(Selection::Typical));
+    assert_ne!(rows(Selection::Sample), rows(Selection::TypicalSample));
+    assert!(tables.typical.is_some() && !tables.massive.is_empty());
+}
+
+#[test]
+fn shards_with_massive_states_give_the_same_tables() {
+    let network = with_massive(59, 1200, 10);
+    let whole = Run::whole(&network, 350);
+    let mut merged = Run::new(&network, 350);
+    let sequences = network.points[0].lengths.len();
+    for shard in 0..4 {
+        let mut own = Run::new(&network, 350);
+        own.feed(&network, shard * sequences / 4..(shard + 1) * sequences / 4, 3);
+        merged.merge(&own);
     }
-    let run = Run::whole(&network, 200);
-    let tables = run.tables(1, &everything());
-    let data = &network.points[1];
-    let all = counted(data);
-    let typical: naive::States = all.iter().filter(|x| naive::norm(x) <= 300.0).cloned().collect();
-    assert!(typical.len() < all.len());
-    for (selection, states) in [(Selection::All, &all), (Selection::Typical, &typical)] {
-        let theirs = Oracle::new(states, data.dim, true);
-        let ours = value(&tables, selection, "isoscore", None);
-        assert!((ours - theirs.isoscore().unwrap()).abs() < 1e-12, "{ours}");
-        let ours = value(&tables, selection, "effective_rank", None);
-        assert!((ours - theirs.effective_rank()).abs() < 1e-8 * ours);
+    for at in 0..3 {
+        let (a, b) = (whole.all_tables(at, &everything()), merged.all_tables(at, &everything()));
+        for (x, y) in a.layers.iter().zip(&b.layers) {
+            assert_eq!((x.measure, &x.variant, x.selection, x.n), (y.measure, &y.variant, y.selection, y.n));
+            let apart = x.value.unwrap_or(9.0) - y.value.unwrap_or(9.0);
+            assert!(apart.abs() <= 1e-8 * x.value.unwrap_or(9.0).abs().max(1.0), "{x:?} {y:?}");
+        }
+        let who = |tables: &PointTables| tables.massive.iter().map(|row| (row.group, row.position, row.count)).collect::<Vec<_>>();
+        assert_eq!(who(&a), who(&b));
+        assert_eq!(a.massive.iter().map(|row| row.count).sum::<u64>(), whole.moments(at).massive_states());
+        let stored = whole.points[at].encode();
+        let mut stored = Tensors(stored.0.into_iter().map(|(name, tensor)| (name, tensor.into_owned())).collect());
+        let back = PointState::decode(&mut stored).unwrap();
+        assert_eq!(back.moments, whole.points[at].moments);
+        assert_eq!(back.sketches, whole.points[at].sketches);
+        assert!(stored.0.is_empty(), "{:?}", stored.0.keys());
     }
-    let cka = value(&tables, Selection::All, "linear_cka_next", None);
-    assert!((cka - naive::linear_cka(&all, &counted(&network.points[2]))).abs() < 1e-10, "{cka}");
+}
+
+#[test]
+fn states_of_an_older_program_have_no_typical_sequences_and_pairs() {
+    let network = with_massive(60, 600, 8);
+    let run = Run::whole(&network, 100);
+    let old = |at: usize| {
+        let newer =
+            ["massive_states.", "chosen.", ".typical.sequences", ".typical.similarity", ".typical.shape", ".apart", "lenses.pairs.massive"];
+        let tensors = run.points[at].encode().0.into_iter().filter(|(name, _)| !newer.iter().any(|part| name.contains(part)));
+        PointState::decode(&mut Tensors(tensors.map(|(name, tensor)| (name, tensor.into_owned())).collect())).unwrap()
+    };
+    let (this, next) = (old(0), old(1));
+    let (moments, sketches) = (&this.moments, &this.sketches);
+    let inputs = PointInputs { moments, sketches, next: Some(&next.sketches), sample: None, tokens: None };
+    let tables = PointTables::new(inputs, &everything()).unwrap();
+    for measure in ["matrix_entropy", "curvature", "linear_cka_next", "linearity_next", "intra_sentence_similarity"] {
+        let row = tables.layers.iter().find(|row| row.selection == Selection::Typical && row.measure == measure).unwrap();
+        assert_eq!(row.value, None, "{measure}");
+    }
+    assert!(tables.massive.is_empty());
+}
+
+#[test]
+fn components_of_chosen_groups_equal_their_definition() {
+    let network = with_massive(61, 900, 7);
+    let mut run = Run::new(&network, 50);
+    for (at, group) in (0..3).flat_map(|at| [0, 3].map(|group| (at, group))) {
+        run.points[at].moments.choose(group);
+    }
+    run.feed(&network, 0..network.points[0].lengths.len(), 5);
+    for (at, data) in network.points.iter().enumerate() {
+        let tables = run.all_tables(at, &everything());
+        for (tables, typical) in [(&tables.all, false), (tables.typical.as_ref().unwrap(), true)] {
+            assert_eq!(tables.token_components.len(), 2 * data.dim);
+            for row in &tables.token_components {
+                let own: Vec<f64> = (0..data.ids.len())
+                    .filter(|&at| data.ids[at] == row.group && belongs(data, at, typical))
+                    .map(|at| f64::from(data.row(at)[row.component as usize]))
+                    .collect();
+                let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / own.len() as f64;
+                let mu = mean(&mut own.iter().copied());
+                let q = mean(&mut own.iter().map(|x| x * x));
+                let v = mean(&mut own.iter().map(|x| (x - mu).powi(2)));
+                assert!(
+                    (row.q - q).abs() <= 1e-12 * q && (row.variance - v).abs() <= 1e-12 * q && (row.mean - mu).abs() <= 1e-12 * q.sqrt()
+                );
+            }
+        }
+    }
 }
 
 #[test]
@@ -347,12 +464,20 @@ fn single_and_equal_states_have_no_values_and_say_why() {
             ids: vec![0; rows],
             lengths: vec![rows],
             massive: None,
+            unselectable: Vec::new(),
         };
         let network = Network { points: vec![data.clone(), data] };
         let run = Run::whole(&network, 100);
         let tables = run.tables(0, &everything());
         for row in &tables.layers {
-            let defined = ["max_explainable_variance", "max_explainable_variance_adjusted", "partition", "log_partition", "rankme"];
+            let defined = [
+                "massive_components",
+                "max_explainable_variance",
+                "max_explainable_variance_adjusted",
+                "partition",
+                "log_partition",
+                "rankme",
+            ];
             assert!(row.value.is_none_or(f64::is_finite));
             assert!(row.value.is_none() || defined.contains(&row.measure), "{row:?}");
         }

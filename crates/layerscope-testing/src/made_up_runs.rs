@@ -1,9 +1,15 @@
 //! Runs made up by a fixed rule: every table of a run, plausible shapes, hostile names.
 
+mod measures;
+mod tables;
+
 use std::path::{Path, PathBuf};
 
-use layerscope_report::{Column, Manifest, Run, Table};
+use layerscope_report::{Column, Manifest, Run, States, Table};
 use serde_json::json;
+
+use measures::{Layers, massive_share, measures};
+use tables::{groups_table, tokens_table};
 
 /// What a made-up run looks like.
 #[derive(Clone)]
@@ -28,6 +34,9 @@ pub struct Shape {
     pub steps: &'static [i64],
     /// States kept of each chosen token.
     pub token_states: usize,
+    /// Whether a few massive states hide the others in the middle layers. Only then tables have rows of the typical states, as if the
+    /// others were of an older program.
+    pub massive: bool,
 }
 
 /// An encoder of the usual size.
@@ -42,11 +51,15 @@ pub const ENCODER: Shape = Shape {
     grouping: "token",
     steps: &[],
     token_states: 12,
+    massive: false,
 };
 
 /// A decoder of the usual size, with a final norm.
 pub const DECODER: Shape =
     Shape { name: "org/decoder-small", final_norm: true, causal: true, scale: 9000.0, parameters: 124_000_000, ..ENCODER };
+
+/// A decoder with attention sinks.
+pub const SINKS: Shape = Shape { name: "org/decoder-sinks", scale: 300.0, massive: true, ..DECODER };
 
 /// Names that must neither break nor inject anything.
 pub const HOSTILE: [&str; 12] = [
@@ -125,54 +138,31 @@ fn groups_at(shape: &Shape, (layer, point): (i64, &str), random: &mut Numbers) -
         .collect()
 }
 
-/// The rows of layers.parquet as they are gathered.
-#[derive(Default)]
-struct Layers {
-    layer: Vec<Option<i64>>,
-    point: Vec<Option<String>>,
-    selection: Vec<Option<String>>,
-    measure: Vec<Option<String>>,
-    variant: Vec<Option<String>>,
-    value: Vec<Option<f64>>,
-    step: Vec<Option<i64>>,
+/// Whether some states at a point are massive.
+fn has_massive(shape: &Shape, (layer, point): (i64, &str)) -> bool {
+    shape.massive && point == "block" && 4 * layer >= shape.layers && layer < shape.layers
 }
 
-impl Layers {
-    fn push(
-        &mut self,
-        at: (Option<i64>, &str),
-        selection: &str,
-        measure: &str,
-        variant: Option<&str>,
-        value: Option<f64>,
-        step: Option<i64>,
-    ) {
-        self.layer.push(at.0);
-        self.point.push(Some(at.1.into()));
-        self.selection.push(Some(selection.into()));
-        self.measure.push(Some(measure.into()));
-        self.variant.push(variant.map(Into::into));
-        self.value.push(value);
-        self.step.push(step);
-    }
+/// The groups of all states, where those of the typical ones are known: some tokens often begin a sentence, and are massive there.
+fn with_massive(groups: &[Group]) -> Vec<Group> {
+    let all = |(i, group): (usize, &Group)| {
+        if i % 7 != 0 {
+            return group.clone();
+        }
+        let massive = group.n / 20 + 1;
+        let n = group.n + massive;
+        let q = (group.n as f64 * group.q + massive as f64 * 3000.0 * group.q) / n as f64;
+        let v = 0.6 * q;
+        Group { name: group.name.clone(), n, q, m: q - v, v }
+    };
+    groups.iter().enumerate().map(all).collect()
+}
 
-    fn table(self, model: &str) -> Table {
-        let rows = self.layer.len();
-        Table::new([
-            ("model", Column::Text(vec![Some(model.into()); rows])),
-            ("revision", Column::Text(vec![None; rows])),
-            ("layer", Column::Integer(self.layer)),
-            ("point", Column::Text(self.point)),
-            ("selection", Column::Text(self.selection)),
-            ("measure", Column::Text(self.measure)),
-            ("variant", Column::Text(self.variant)),
-            ("value", Column::Real(self.value.clone())),
-            ("se", Column::Real(self.value.iter().map(|value| value.map(|value| value.abs() * 0.01)).collect())),
-            ("n", Column::Integer(vec![Some(1000); rows])),
-            ("step", Column::Integer(self.step)),
-        ])
-        .unwrap()
-    }
+/// The groups of some states at one point.
+struct Rows {
+    at: (i64, &'static str),
+    states: States,
+    groups: Vec<Group>,
 }
 
 /// Least squares by its definition: slope and R^2.
@@ -182,126 +172,6 @@ pub fn line(x: &[f64], y: &[f64]) -> (f64, f64) {
     let sum = |a: &[f64], ma: f64, b: &[f64], mb: f64| a.iter().zip(b).map(|(a, b)| (a - ma) * (b - mb)).sum::<f64>();
     let (sxx, sxy, syy) = (sum(x, mx, x, mx), sum(x, mx, y, my), sum(y, my, y, my));
     (sxy / sxx, sxy * sxy / (sxx * syy))
-}
-
-fn measures(layers: &mut Layers, shape: &Shape, at: (i64, &str), groups: &[Group], step: Option<i64>, random: &mut Numbers) {
-    let place = (Some(at.0), at.1);
-    let depth = at.0 as f64 / shape.layers as f64;
-    let age = step.map_or(1.0, |step| (1.0 + step as f64).log10() / 5.2);
-    for selection in ["all", "selected"] {
-        let kept: Vec<&Group> = groups.iter().filter(|group| selection == "all" || (10..=100_000).contains(&group.n)).collect();
-        let total: f64 = kept.iter().map(|group| group.n as f64).sum();
-        let weighted = |of: fn(&Group) -> f64| kept.iter().map(|group| group.n as f64 * of(group)).sum::<f64>() / total;
-        let (q, within) = (weighted(|group| group.q), weighted(|group| group.v));
-        let m = q * (0.25 + 0.3 * depth * (1.0 - depth) * 4.0 * age).min(0.95 - within / q);
-        let v = q - m;
-        let between = v - within;
-        let mut push = |measure: &str, value: f64| layers.push(place, selection, measure, None, Some(value), step);
-        for (measure, value) in [("q", q), ("m", m), ("v", v), ("v_within", within), ("v_between", between)] {
-            push(measure, value);
-        }
-        for (measure, value) in
-            [("m_over_q", m / q), ("v_over_q", v / q), ("v_within_over_q", within / q), ("v_between_over_q", between / q)]
-        {
-            push(measure, value);
-        }
-        push("v_within_over_v", within / v);
-        push("v_between_over_v", between / v);
-        push("mean_norm", q.sqrt());
-        if selection == "selected" {
-            let of = |value: fn(&Group) -> f64| kept.iter().map(|group| value(group)).collect::<Vec<f64>>();
-            let (qs, ms, vs, logs) = (of(|group| group.q), of(|group| group.m), of(|group| group.v), of(|group| (group.n as f64).log10()));
-            let mean = qs.iter().sum::<f64>() / qs.len() as f64;
-            push("cv_q", (qs.iter().map(|q| (q - mean).powi(2)).sum::<f64>() / qs.len() as f64).sqrt() / mean);
-            push("slope_v_on_m", line(&ms, &vs).0);
-            push("r2_v_on_m", line(&ms, &vs).1);
-            for (name, values) in [("q", &qs), ("m", &ms), ("v", &vs)] {
-                let values: Vec<f64> = values.iter().map(|value| (1.0 + value).log10()).collect();
-                push(&format!("slope_log_{name}_on_log_n"), line(&logs, &values).0);
-            }
-        } else {
-            let cosine = (m / q * 0.9 + 0.05 * random.next()).min(0.99);
-            push("mean_cosine", cosine);
-            push("self_similarity", (0.97 - 0.45 * depth).max(cosine));
-            push("self_similarity_adjusted", (0.97 - 0.45 * depth).max(cosine) - cosine);
-            push("intra_sentence_similarity", cosine + 0.3 * (1.0 - cosine));
-            push("intra_sentence_similarity_adjusted", 0.3 * (1.0 - cosine));
-            push("max_explainable_variance", 0.9 - 0.6 * depth);
-            push("max_explainable_variance_adjusted", 0.8 - 0.75 * depth);
-            push("isoscore", 0.16 - 0.1 * depth * age);
-            push("effective_rank", 300.0 - 120.0 * depth * age);
-        }
-    }
-    let bell = if shape.causal { 0.1 + 0.7 * age * (depth * std::f64::consts::PI).sin() } else { 0.12 + 0.04 * random.next() };
-    layers.push(place, "all", "anisotropy_svd", Some("corpus"), Some(bell), step);
-    layers.push(place, "sample", "anisotropy_svd", Some("batch4096"), Some(bell * 1.02), step);
-    layers.push(place, "sample", "anisotropy_svd", Some("batch4096_std"), Some(0.02 + 0.02 * depth), step);
-    layers.push(place, "sample", "intrinsic_dimension", Some("twonn"), Some(14.0 + 20.0 * age * (1.4 - age) + 6.0 * depth), step);
-}
-
-fn groups_table(rows: &[(i64, &str, Vec<Group>)]) -> Table {
-    fn column<T>(rows: &[(i64, &str, Vec<Group>)], of: impl Fn(i64, &str, usize, &Group) -> T) -> Vec<Option<T>> {
-        rows.iter()
-            .flat_map(|(layer, point, groups)| {
-                groups.iter().enumerate().map(|(i, group)| Some(of(*layer, point, i, group))).collect::<Vec<_>>()
-            })
-            .collect()
-    }
-    Table::new([
-        ("layer", Column::Integer(column(rows, |layer, _, _, _| layer))),
-        ("point", Column::Text(column(rows, |_, point, _, _| point.to_owned()))),
-        ("group_id", Column::Integer(column(rows, |_, _, i, _| i as i64))),
-        ("group", Column::Text(column(rows, |_, _, _, group| group.name.clone()))),
-        ("raw", Column::Text(column(rows, |_, _, _, group| group.name.clone()))),
-        ("subwords", Column::Integer(column(rows, |_, _, i, _| 1 + (i % 4) as i64))),
-        ("n", Column::Integer(column(rows, |_, _, _, group| group.n))),
-        ("q", Column::Real(column(rows, |_, _, _, group| group.q))),
-        ("m", Column::Real(column(rows, |_, _, _, group| group.m))),
-        ("v", Column::Real(column(rows, |_, _, _, group| group.v))),
-        ("self_similarity", Column::Real(column(rows, |_, _, _, _| 0.5))),
-        ("mean_norm", Column::Real(column(rows, |_, _, _, group| group.q.sqrt()))),
-    ])
-    .unwrap()
-}
-
-fn tokens_table(shape: &Shape, rows: &[(i64, &str, Vec<Group>)], random: &mut Numbers) -> Table {
-    let mut table: Vec<(i64, String, String, i64, bool, f64, f64)> = Vec::new();
-    let mut ids = Vec::new();
-    for (layer, point, groups) in rows {
-        let every = (groups.len() / 40).max(1);
-        for (id, group) in groups.iter().enumerate().step_by(every).take(40) {
-            ids.extend(vec![Some(id as i64); shape.token_states + 1]);
-            let angle = random.next() * 2.2 - 0.4;
-            let (x, y) = (group.m.sqrt() * angle.cos(), group.m.sqrt() * angle.sin());
-            table.push((*layer, (*point).into(), group.name.clone(), group.n, true, x, y));
-            for _ in 0..shape.token_states {
-                let spread = (group.v / 2.0).sqrt() * 0.35;
-                table.push((
-                    *layer,
-                    (*point).into(),
-                    group.name.clone(),
-                    group.n,
-                    false,
-                    x + spread * random.normal(),
-                    y + spread * random.normal(),
-                ));
-            }
-        }
-    }
-    Table::new([
-        ("layer", Column::Integer(table.iter().map(|row| Some(row.0)).collect())),
-        ("point", Column::Text(table.iter().map(|row| Some(row.1.clone())).collect())),
-        ("group_id", Column::Integer(ids)),
-        ("group", Column::Text(table.iter().map(|row| Some(row.2.clone())).collect())),
-        ("n", Column::Integer(table.iter().map(|row| Some(row.3)).collect())),
-        ("role", Column::Text(table.iter().map(|row| Some(if row.4 { "mean" } else { "state" }.into())).collect())),
-        ("document", Column::Text(table.iter().map(|row| (!row.4).then(|| "0:1".into())).collect())),
-        ("position", Column::Integer(table.iter().map(|row| (!row.4).then_some(3)).collect())),
-        ("x", Column::Real(table.iter().map(|row| Some(row.5)).collect())),
-        ("y", Column::Real(table.iter().map(|row| Some(row.6)).collect())),
-        ("explainable_variance", Column::Real(table.iter().map(|row| row.4.then_some(0.3)).collect())),
-    ])
-    .unwrap()
 }
 
 fn manifest(shape: &Shape) -> Manifest {
@@ -327,13 +197,28 @@ fn manifest(shape: &Shape) -> Manifest {
 /// The run of a shape.
 pub fn run(shape: &Shape) -> Run {
     let mut random = Numbers(shape.name.bytes().map(u64::from).sum());
-    let rows: Vec<(i64, &str, Vec<Group>)> = points(shape).into_iter().map(|at| (at.0, at.1, groups_at(shape, at, &mut random))).collect();
+    let mut rows = Vec::new();
+    for at in points(shape) {
+        let groups = groups_at(shape, at, &mut random);
+        if has_massive(shape, at) {
+            rows.push(Rows { at, states: States::All, groups: with_massive(&groups) });
+            rows.push(Rows { at, states: States::Typical, groups });
+        } else {
+            rows.push(Rows { at, states: States::All, groups });
+        }
+    }
     let mut layers = Layers::default();
     let steps: Vec<Option<i64>> = if shape.steps.is_empty() { vec![None] } else { shape.steps.iter().map(|step| Some(*step)).collect() };
     for step in &steps {
         let age = step.map_or(1.0, |step| (1.0 + step as f64).log10() / 5.2);
-        for (layer, point, groups) in &rows {
-            measures(&mut layers, shape, (*layer, point), groups, *step, &mut random);
+        for at in points(shape) {
+            let here: Vec<&Rows> = rows.iter().filter(|rows| rows.at == at).collect();
+            let [all, typical] = [here[0], here[here.len() - 1]].map(|rows| &rows.groups[..]);
+            measures(&mut layers, shape, at, States::All, all, *step, &mut random);
+            if shape.massive {
+                measures(&mut layers, shape, at, States::Typical, typical, *step, &mut random);
+                massive_share(&mut layers, at, [all, typical], *step);
+            }
         }
         for (point, isotropy) in [("input_embedding", 0.96 - 0.02 * age), ("output_embedding", 0.95 - 0.86 * age)] {
             layers.push((None, point), "all", "partition", Some("default"), Some(isotropy), *step);

@@ -32,22 +32,21 @@ impl Naive {
     /// The groups of a selection; `frequency` says which are frequent enough to be selected.
     pub fn new(data: &Data, selection: Selection, frequency: &RangeInclusive<u64>) -> Naive {
         let state = |row: usize| data.row(row).iter().map(|&x| f64::from(x)).collect::<State>();
+        let belongs = |x: &State| !selection.is_typical() || data.massive.is_none_or(|threshold| norm(x) <= threshold);
         let mut groups = Vec::new();
         for id in 0..data.groups as u32 {
             let rows = (0..data.ids.len()).filter(|&row| data.ids[row] == id);
-            let mut states: Vec<State> = rows.map(state).collect();
+            let states: Vec<State> = rows.map(state).filter(belongs).collect();
             let frequent = frequency.contains(&(states.len() as u64)) && !data.unselectable.contains(&id);
-            if selection == Selection::Typical {
-                states.retain(|x| data.massive.is_none_or(|threshold| norm(x) <= threshold));
-            }
-            if !states.is_empty() && (selection != Selection::Selected || frequent) {
+            let of_range = matches!(selection, Selection::Selected | Selection::TypicalSelected);
+            if !states.is_empty() && (!of_range || frequent) {
                 groups.push(NaiveGroup { id, states });
             }
         }
         let mut sequences = Vec::new();
         let mut start = 0;
         for length in &data.lengths {
-            sequences.push((start..start + length).filter(|&row| data.ids[row] != NOT_COUNTED).map(state).collect());
+            sequences.push((start..start + length).filter(|&row| data.ids[row] != NOT_COUNTED).map(state).filter(belongs).collect());
             start += length;
         }
         Naive { groups, sequences, dim: data.dim }
@@ -88,6 +87,34 @@ impl Naive {
             group.states.len() as f64 / states.len() as f64 * (0..self.dim).map(|i| (own[i] - mu[i]).powi(2)).sum::<f64>()
         };
         Some(self.groups.iter().map(part).sum())
+    }
+
+    /// V_W of an analysis of variance, SSW / (n - G): the spread of states around the means of their groups.
+    pub fn unbiased_v_within(&self) -> Option<f64> {
+        let (n, groups) = (self.states().len(), self.groups.len());
+        some(n > groups, || self.groups.iter().map(|group| group.states.len() as f64 * group.v()).sum::<f64>() / (n - groups) as f64)
+    }
+
+    /// V_B of an analysis of variance: (SSB / (G - 1) - V_W) / n0, n0 = (n - sum n_t^2 / n) / (G - 1).
+    pub fn unbiased_v_between(&self) -> Option<f64> {
+        let within = self.unbiased_v_within()?;
+        let (n, groups) = (self.states().len() as f64, self.groups.len() as f64);
+        some(groups >= 2.0, || {
+            let squares: f64 = self.groups.iter().map(|group| (group.states.len() as f64).powi(2)).sum();
+            let n0 = (n - squares / n) / (groups - 1.0);
+            let between = n * self.v_between().expect("states") / (groups - 1.0);
+            (between - within) / n0
+        })
+    }
+
+    /// V_W + V_B of the analysis of variance.
+    pub fn unbiased_v(&self) -> Option<f64> {
+        Some(self.unbiased_v_within()? + self.unbiased_v_between()?)
+    }
+
+    /// Q without them.
+    pub fn unbiased_m(&self) -> Option<f64> {
+        Some(self.q()? - self.unbiased_v()?)
     }
 
     /// Mean length of a state.
@@ -161,18 +188,51 @@ impl Naive {
         }
     }
 
+    /// [`Naive::column`] of the groups of two states and more, M and V without bias.
+    pub fn unbiased_column(&self, name: &str) -> Vec<f64> {
+        let groups = self.groups.iter().filter(|group| group.states.len() >= 2);
+        match name {
+            "m" => groups.map(NaiveGroup::unbiased_m).collect(),
+            "v" => groups.map(NaiveGroup::unbiased_v).collect(),
+            "log_n" => groups.map(|group| (group.states.len() as f64).log10()).collect(),
+            _ => panic!("{name} has no unbiased values"),
+        }
+    }
+
     /// A measure of norms by its name, with the scale that its tolerance is relative to; `None` for a measure that is not one of these.
     pub fn value(&self, measure: &str, variant: Option<&str>) -> Option<(Option<f64>, f64)> {
         let q = self.q().unwrap_or(0.0);
         let over =
             |part: Option<f64>, whole: Option<f64>| part.zip(whole).filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| part / whole);
-        if let Some((y, x)) = measure.strip_prefix("slope_").and_then(|rest| rest.split_once("_on_")) {
-            let (x, y) = (self.column(x), self.column(y));
+        let unbiased = variant == Some("unbiased");
+        if let Some((part, (y, x))) = measure.split_once('_').and_then(|(part, rest)| Some((part, rest.split_once("_on_")?))) {
+            let (x, y) = match unbiased {
+                true => (self.unbiased_column(x), self.unbiased_column(y)),
+                false => (self.column(x), self.column(y)),
+            };
             let line = ols(&x, &y);
-            return Some((line.map(|line| line.0), line.map_or(1.0, |_| sd(&y) / sd(&x))));
+            return match part {
+                "slope" => Some((line.map(|line| line.0), line.map_or(1.0, |_| sd(&y) / sd(&x)))),
+                "intercept" => Some((line.map(|line| line.1), q)),
+                "r2" => Some((line.and_then(|line| line.2), 1.0)),
+                _ => None,
+            };
         }
-        if let Some((y, x)) = measure.strip_prefix("r2_").and_then(|rest| rest.split_once("_on_")) {
-            return Some((ols(&self.column(x), &self.column(y)).map(|line| line.2), 1.0));
+        if unbiased {
+            let (m, v, within, between) = (self.unbiased_m(), self.unbiased_v(), self.unbiased_v_within(), self.unbiased_v_between());
+            return Some(match measure {
+                "m" => (m, q),
+                "v" => (v, q),
+                "v_within" => (within, q),
+                "v_between" => (between, q),
+                "m_over_q" => (over(m, self.q()), 1.0),
+                "v_over_q" => (over(v, self.q()), 1.0),
+                "v_within_over_q" => (over(within, self.q()), 1.0),
+                "v_between_over_q" => (over(between, self.q()), 1.0),
+                "v_within_over_v" => (over(within, v), 1.0),
+                "v_between_over_v" => (over(between, v), 1.0),
+                _ => panic!("{measure} has no unbiased variant"),
+            });
         }
         Some(match measure {
             "q" => (self.q(), q),
@@ -189,7 +249,6 @@ impl Naive {
             "mean_norm" => (self.mean_norm(), self.mean_norm().unwrap_or(1.0)),
             "cv_q" => (self.cv_q(variant.map_or(1, |variant| variant[3..].parse().expect("n0"))), 1.0),
             "cv_q_exponent" => (self.cv_q_exponent(), 1.0),
-            "intercept_v_on_m" => (ols(&self.column("m"), &self.column("v")).map(|line| line.1), q),
             "groups" => (Some(self.groups.len() as f64), 1.0),
             "states" => (Some(self.states().len() as f64), 1.0),
             _ => return None,
@@ -216,6 +275,17 @@ impl NaiveGroup {
     /// Mean square distance from the mean.
     pub fn v(&self) -> f64 {
         v(&self.refs()).unwrap()
+    }
+
+    /// Sum of square distances from the mean over n - 1.
+    pub fn unbiased_v(&self) -> f64 {
+        let n = self.states.len() as f64;
+        self.v() * n / (n - 1.0)
+    }
+
+    /// ||mean||^2 without what the mean's own spread, V / n, adds to it.
+    pub fn unbiased_m(&self) -> f64 {
+        self.m() - self.unbiased_v() / self.states.len() as f64
     }
 }
 
@@ -297,19 +367,22 @@ pub fn cv(values: &[f64]) -> Option<f64> {
     some(!values.is_empty() && mean != 0.0, || sd(values) / mean)
 }
 
-/// Slope, intercept and R^2 = 1 - residual / total.
-pub fn ols(x: &[f64], y: &[f64]) -> Option<(f64, f64, f64)> {
+/// Slope, intercept and R^2 = 1 - residual / total. A constant y has slope 0 and no R^2.
+pub fn ols(x: &[f64], y: &[f64]) -> Option<(f64, f64, Option<f64>)> {
     let n = x.len() as f64;
     let same = |values: &[f64]| values.iter().all(|value| (value - values[0]).abs() <= 1e-15 * value.abs());
-    if x.len() < 3 || same(x) || same(y) {
+    if x.len() < 3 || same(x) {
         return None;
+    }
+    if same(y) {
+        return Some((0.0, y[0], None));
     }
     let (mx, my) = (x.iter().sum::<f64>() / n, y.iter().sum::<f64>() / n);
     let slope = x.iter().zip(y).map(|(x, y)| (x - mx) * (y - my)).sum::<f64>() / x.iter().map(|x| (x - mx).powi(2)).sum::<f64>();
     let intercept = my - slope * mx;
     let residual: f64 = x.iter().zip(y).map(|(x, y)| (y - my - slope * (x - mx)).powi(2)).sum();
     let total: f64 = y.iter().map(|y| (y - my).powi(2)).sum();
-    Some((slope, intercept, 1.0 - residual / total))
+    Some((slope, intercept, Some(1.0 - residual / total)))
 }
 
 /// sqrt((n-1)/n sum (theta_(i) - mean)^2).

@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let tokens: usize = batches.iter().map(Batch::tokens).sum();
     let sample = if sketches.contains(SketchKind::Sample) { tokens / SAMPLED } else { 0 };
     let kept = Kept::choose(&KeepSettings { sample, ..KeepSettings::default() }, items.iter().cloned().map(Ok))?;
-    let shape = PointShape { groups: group_of.len(), dim: transformer.spec().width, kept: kept.len(), sketches };
+    let shape = PointShape { groups: group_of.len(), dim: transformer.spec().width, kept: kept.len(), chosen: 0, sketches };
     let states = transformer.points().into_iter().map(|at| (at, PointState::new(&shape, at == Point::Embedding, Some(1e9)))).collect();
     let settings = WorkSettings { kept: &kept, sketches, before: None, on_error: OnError::Fail, threads, rows };
     let workers = Workers::new(&transformer, states, 0, settings)?;

@@ -230,7 +230,10 @@ fn every_format_says_the_same() {
     );
     let overview = compared(&folders, "");
     let text = compared(&folders, "--measures slope_v_on_m");
-    assert!(overview.starts_with("A  compare-encoder\nB  compare-decoder\n") && overview.contains("\nmean cosine over all states\n"), "{overview}");
+    assert!(
+        overview.starts_with("A  compare-encoder\nB  compare-decoder\n") && overview.contains("\nmean cosine over all states\n"),
+        "{overview}"
+    );
     for row in rows.iter().filter(|row| row["selection"] == "selected" && row["difference"].is_number()) {
         let rounded = |name: &str| layerscope_report::text::rounded(row[name].as_f64().expect("a number"));
         let cells = [rounded("first_value"), rounded("value"), rounded("difference")];

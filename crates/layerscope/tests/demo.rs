@@ -102,9 +102,9 @@ fn the_demo_computes_what_it_says() {
         let ((a, b), (c, d)) = (ends(&encoder), ends(&decoder));
         assert!(shown.contains(&format!("pocket-bert: {a:.2} to {b:.2}; pocket-gpt: {c:.2} to {d:.2}")), "{measure}: {shown}");
     }
-    let (m, v) =
-        (block(&encoder, 3, "selected", "slope_log_m_on_log_n", None), block(&encoder, 3, "selected", "slope_log_v_on_log_n", None));
-    assert!(shown.contains(&format!("log M {m:+.3}, log V {v:+.3}")), "{shown}");
+    let unbiased = |measure: &str| block(&encoder, 3, "selected", measure, Some("unbiased"));
+    let (m, v) = (unbiased("slope_m_on_log_n"), unbiased("slope_v_on_log_n"));
+    assert!(shown.contains(&format!("M {m:+.3}, V {v:+.3}, unbiased")), "{shown}");
     let (peak, at) = (0..7)
         .map(|layer| (block(&decoder, layer, "all", "anisotropy_svd", Some("corpus")), layer))
         .max_by(|a, b| a.0.total_cmp(&b.0))

@@ -104,7 +104,7 @@ fn every_table_in_every_format() {
     assert_eq!(show(&out, "").stdout, measured(&model, &text, &out, "--quiet --frequency 5:60").stdout, "show is what measure said");
     for (name, heading) in [
         ("layers", "model,revision,layer,point,selection,measure,variant,value,se,n,step"),
-        ("groups", "layer,point,group_id,group,raw,subwords,n,q,m,v,self_similarity,mean_norm"),
+        ("groups", "layer,point,group_id,group,raw,subwords,n,q,m,v,self_similarity,mean_norm,selection,special"),
         ("components", "layer,point,component,mean,variance,second_moment,variance_within,variance_between,cosine_contribution"),
         ("identities", "layer,point,selection,identity,residual,n"),
     ] {
@@ -131,6 +131,44 @@ fn every_table_in_every_format() {
     let nowhere = layerscope(&["show", folder.join("nowhere").to_str().expect("UTF-8")]);
     assert_ne!(nowhere.status, 0);
     assert!(nowhere.stderr.contains("no finished run here") && nowhere.stderr.lines().count() == 1, "{}", nowhere.stderr);
+}
+
+/// Draws figures of a run; the folder with their numbers.
+fn drawn(run: &Path, out: PathBuf, flags: &str) -> PathBuf {
+    let mut words = vec!["figures", run.to_str().expect("UTF-8"), "--out", out.to_str().expect("UTF-8")];
+    words.extend(flags.split_whitespace());
+    let outcome = layerscope(&words);
+    assert_eq!(outcome.status, 0, "{flags}: {}", outcome.stderr);
+    out
+}
+
+#[test]
+fn figures_of_another_frequency_are_those_of_another_run() {
+    let (model, text, folder) = case("drawn");
+    let (one, other) = (folder.join("one"), folder.join("other"));
+    measured(&model, &text, &one, "--quiet --frequency 5:60 --tokens none");
+    measured(&model, &text, &other, "--quiet --frequency 12:1000 --tokens none");
+    let figures = ["fig2", "fig4", "fig5", "fig6", "fig17", "fig18", "fig19", "fig20"];
+    let only = format!("--only {}", figures.join(","));
+    let again = drawn(&one, folder.join("again"), &format!("{only} --frequency 12:1000"));
+    let measured = drawn(&other, folder.join("measured"), &only);
+    let own = drawn(&one, folder.join("own"), &only);
+    let read = |folder: &Path, file: &str| std::fs::read_to_string(folder.join(file)).expect(file);
+    for figure in figures {
+        let file = format!("{figure}.csv");
+        assert_eq!(read(&again, &file), read(&measured, &file), "{figure}");
+        assert_ne!(read(&again, &file), read(&own, &file), "{figure}");
+    }
+    let captions = read(&again, "figures.tex");
+    assert_eq!(captions.matches("groups with 12 to 1{,}000 states").count(), figures.len(), "{captions}");
+    assert_eq!(captions, read(&measured, "figures.tex"));
+    for (flags, problem) in [("--states typical", ""), ("--states none", "--states `none` is not understood; give typical or all")] {
+        let words = ["figures", one.to_str().expect("UTF-8"), "--out", own.to_str().expect("UTF-8"), "--only", "fig4"];
+        let words: Vec<&str> = words.into_iter().chain(flags.split_whitespace()).collect();
+        let outcome = layerscope(&words);
+        assert_eq!(outcome.status, if problem.is_empty() { 0 } else { 2 }, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(problem), "{}", outcome.stderr);
+    }
 }
 
 #[test]

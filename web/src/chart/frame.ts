@@ -80,7 +80,7 @@ export function frame(options: FrameOptions): Frame {
     if (options.grid === false) inner.append(s("line", { x1: 0, x2: 0, y1: 0, y2: height, stroke: axis }));
     inner.append(s("text", { x: width / 2, y: height + 38, "text-anchor": "middle", fill: ink }, options.x.label));
     // Above the axis and upright: read without turning the head, and safe from long tick labels.
-    inner.append(s("text", { x: -margin.left + 4, y: -11, fill: ink }, options.y.label));
+    inner.append(s("text", { class: "y-label", x: -margin.left + 4, y: -11, fill: ink }, options.y.label));
   }
   const body = s("g", { "clip-path": `url(#${clip})` });
   inner.append(body);

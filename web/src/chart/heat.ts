@@ -1,7 +1,7 @@
 // A grid of coloured cells with its scale of colours.
 
 import { s } from "../dom";
-import { number } from "../text";
+import { count, number } from "../text";
 import { inkOn, theme, viridisColour } from "../theme";
 import { FONT, TEXT, round, textWidth } from "./frame";
 import { scale, tickLabels } from "./scale";
@@ -16,6 +16,8 @@ export interface HeatOptions {
   yLabel: string;
   label: string;
   log?: boolean;
+  /** Counts instead of measures. */
+  whole?: boolean;
   description: string;
   say?: (text: string) => void;
 }
@@ -23,6 +25,7 @@ export interface HeatOptions {
 /** Draws the cells; undefined ones stay empty. */
 export function heat(options: HeatOptions): SVGSVGElement {
   const { ink, quiet, paper, line } = theme();
+  const written = (value: number, digits?: number) => (options.whole ? count(value) : number(value, digits));
   const values = options.rows.map((_, row) => options.columns.map((_, column) => options.value(row, column)));
   const shown = values.flat().filter((value) => Number.isFinite(value) && (!options.log || value > 0));
   const domain = extent(shown);
@@ -40,7 +43,7 @@ export function heat(options: HeatOptions): SVGSVGElement {
   });
   svg.append(s("rect", { class: "paper", width: "100%", height: "100%", fill: paper, "fill-opacity": 0 }));
   const body = s("g", { transform: `translate(${left} ${top})` });
-  svg.append(body, s("text", { x: 4, y: 15 }, options.yLabel));
+  svg.append(body, s("text", { class: "y-label", x: 4, y: 15 }, options.yLabel));
   const write = cell > 44 && tall >= 18;
   values.forEach((row, i) => {
     body.append(s("text", { x: -8, y: round((i + 0.5) * tall), dy: "0.35em", "text-anchor": "end", fill: quiet }, options.rows[i]!.label));
@@ -48,12 +51,12 @@ export function heat(options: HeatOptions): SVGSVGElement {
       const place = { x: round(j * cell), y: round(i * tall), width: round(cell - 1), height: round(tall - 1) };
       const known = Number.isFinite(value) && (!options.log || value > 0);
       const rect = s("rect", { ...place, fill: known ? viridisColour(share(value)) : "none", stroke: known ? null : line });
-      const title = `${options.rows[i]!.title}, ${options.columns[j]!.title}: ${number(value)}`;
+      const title = `${options.rows[i]!.title}, ${options.columns[j]!.title}: ${written(value)}`;
       rect.append(s("title", {}, title));
       rect.addEventListener("pointerenter", () => options.say?.(title));
       rect.addEventListener("pointerleave", () => options.say?.(""));
       body.append(rect);
-      if (write && known) body.append(s("text", { x: round((j + 0.5) * cell), y: round((i + 0.5) * tall), dy: "0.35em", "text-anchor": "middle", "font-size": 11, fill: inkOn(share(value)), "pointer-events": "none" }, number(value, 3)));
+      if (write && known) body.append(s("text", { x: round((j + 0.5) * cell), y: round((i + 0.5) * tall), dy: "0.35em", "text-anchor": "middle", "font-size": 11, fill: inkOn(share(value)), "pointer-events": "none" }, written(value, 3)));
     });
   });
   // From the last one back: it is the point after the final norm.

@@ -57,6 +57,16 @@ export class Columns {
     return this.columns.get(name)?.whole ?? false;
   }
 
+  /** Some of the rows. */
+  only(rows: ArrayLike<number>): Columns {
+    return new Columns(rows.length, this.names.map((name) => {
+      const { numbers, strings } = this.columns.get(name)!;
+      const made = numbers.slice(0, rows.length);
+      for (let i = 0; i < rows.length; i++) made[i] = numbers[rows[i]!]!;
+      return [name, made, strings];
+    }));
+  }
+
   cell(name: string, row: number): string | number | null {
     if (this.isText(name)) return this.text(name, row);
     const value = this.number(name, row);

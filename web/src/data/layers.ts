@@ -1,5 +1,6 @@
 // The tidy table of layers, asked by measure.
 
+import { behind, canChoose, ofStates, states } from "../states";
 import type { Columns } from "./blocks";
 
 export interface Value {
@@ -11,7 +12,7 @@ export interface Value {
   n: number;
 }
 
-/** What names one curve. */
+/** What names one curve. Its selection is one of all states; the switch of the page says whether the massive ones are left out. */
 export interface Curve {
   measure: string;
   variant: string | null;
@@ -33,7 +34,7 @@ export class Layers {
   private readonly rows = new Map<string, number[]>();
   private readonly curves = new Map<string, Curve>();
 
-  constructor(readonly table: Columns) {
+  constructor(readonly table: Columns, private readonly hasTypical = true) {
     const [measures, variants, selections] = [table.texts("measure"), table.texts("variant"), table.texts("selection")];
     const keys = new Map<number, number[]>();
     const width = variants.strings.length + 1;
@@ -53,9 +54,31 @@ export class Layers {
     this.steps = [...new Set(Array.from(table.reals("step")).filter((step) => !Number.isNaN(step)))].sort((a, b) => a - b);
   }
 
-  /** Every curve there is, in the order of the table. */
+  /** Every curve there is to choose, in the order of the table; those without massive states are not curves of their own. */
   all(): Curve[] {
-    return [...this.curves.values()];
+    return [...this.curves.values()].filter((curve) => !this.isBehind(curve));
+  }
+
+  private isBehind(curve: Curve): boolean {
+    const all = behind(curve.selection);
+    return this.hasTypical && all !== null && this.curves.has(curveKey({ ...curve, selection: all }));
+  }
+
+  /** The selection that is read for a curve: that without massive states, where these are left out and it was measured so. */
+  selection(curve: Curve): string {
+    const typical = ofStates(curve.selection);
+    return this.hasTypical && this.rows.has(curveKey({ ...curve, selection: typical })) ? typical : curve.selection;
+  }
+
+  /** The rows of the table about the states that are shown, and about what has no states. */
+  shown(): Columns {
+    if (!canChoose()) return this.table;
+    const rows = [...this.curves.values()].flatMap((curve) => {
+      const own = this.rows.get(curveKey(curve))!;
+      if (this.isBehind(curve)) return states() === "typical" ? own : [];
+      return this.selection(curve) === curve.selection ? own : own.filter((row) => Number.isNaN(this.table.number("layer", row)));
+    });
+    return this.table.only(rows.sort((a, b) => a - b));
   }
 
   /** The variants and selections of one measure. */
@@ -70,9 +93,12 @@ export class Layers {
     return curves.sort((a, b) => rank(a) - rank(b))[0] ?? null;
   }
 
-  values(curve: Curve, step?: number | null): Value[] {
-    const rows = this.rows.get(curveKey(curve)) ?? [];
+  /** The values of a curve, of the states that are shown or of another selection. */
+  values(curve: Curve, step?: number | null, selection = this.selection(curve)): Value[] {
     const table = this.table;
+    const all = this.rows.get(curveKey(curve)) ?? [];
+    // Weights have no massive states: their rows belong to either.
+    const rows = selection === curve.selection ? all : [...(this.rows.get(curveKey({ ...curve, selection })) ?? []), ...all.filter((row) => Number.isNaN(table.number("layer", row)))];
     const values: Value[] = [];
     for (const row of rows) {
       const own = table.number("step", row);
@@ -87,9 +113,9 @@ export class Layers {
   }
 
   /** The curve across layers; of the last step where there are steps. */
-  profile(curve: Curve, step?: number): Profile {
+  profile(curve: Curve, step?: number, selection = this.selection(curve)): Profile {
     const wanted = step ?? this.steps.at(-1) ?? null;
-    const values = this.values(curve, wanted).filter((value) => value.layer !== null);
+    const values = this.values(curve, wanted, selection).filter((value) => value.layer !== null);
     values.sort((a, b) => a.layer! - b.layer! || Number(a.point === "final_norm") - Number(b.point === "final_norm"));
     const norm = values.find((value) => value.point === "final_norm");
     const before = norm ? values.find((value) => value.layer === norm.layer && value.point !== "final_norm") ?? null : null;

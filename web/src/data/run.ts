@@ -1,7 +1,9 @@
 // The runs of the page: what was measured where, and the tables of each point on demand.
 
 import { columns, json, type Columns } from "./blocks";
+import { startStates, states } from "../states";
 import { Layers } from "./layers";
+import { tokenComponents, typicalGroups } from "./typical";
 
 /** A place in the network where states were measured. */
 export interface Point {
@@ -9,10 +11,14 @@ export interface Point {
   point: string;
   key: string;
   title: string;
+  kind: Kind;
   block: string;
+  /** The block of the typical states, where some are massive. */
+  typical?: string;
 }
 
-export type Kind = "groups" | "components" | "spectra" | "tokens";
+const KINDS = ["groups", "components", "spectra", "tokens", "massive", "token_components"] as const;
+export type Kind = (typeof KINDS)[number];
 
 export interface Measure {
   name: string;
@@ -35,6 +41,12 @@ export class Run {
   readonly key: string;
   /** Its training step, where it is a step of a trajectory. */
   readonly step: number | null;
+  /** One line about its massive states; null where it has none. */
+  readonly massive: string | null;
+  /** Whether its groups were also measured without them. */
+  readonly hasTypical: boolean;
+  /** How many points of a table a server has beyond those in this file. */
+  readonly leftOut: Partial<Record<Kind, number>>;
   /** Tables by point; empty where the run has none. */
   readonly points: Record<Kind, Point[]>;
   /** The steps of a trajectory: runs with tables of their own. */
@@ -51,8 +63,10 @@ export class Run {
     this.step = parent ? (entry.step ?? null) : null;
     this.label = parent ? `${parent.label}, ${this.step === null ? entry.revision : `step ${this.step.toLocaleString("en-US")}`}` : entry.label;
     this.manifest = parent ? parent.manifest : (entry.manifest ?? {});
-    const kinds: Kind[] = ["groups", "components", "spectra", "tokens"];
-    this.points = Object.fromEntries(kinds.map((kind) => [kind, (entry.points[kind] ?? []).map(point)])) as Record<Kind, Point[]>;
+    this.massive = parent ? parent.massive : (entry.massive ?? null);
+    this.hasTypical = parent ? parent.hasTypical : (entry.has_typical ?? false);
+    this.leftOut = entry.left_out ?? {};
+    this.points = Object.fromEntries(KINDS.map((kind) => [kind, (entry.points[kind] ?? []).map((own: any) => point(kind, own))])) as Record<Kind, Point[]>;
     this.children = (entry.steps ?? []).map((own: any, i: number) => new Run(place, own, this, i));
     this.projections = entry.projections ?? [];
   }
@@ -60,7 +74,7 @@ export class Run {
   async load(): Promise<this> {
     const optional = (block?: string) => (block ? columns(block) : Promise.resolve(null));
     const [layers, groups, norms] = await Promise.all([columns(this.entry.layers), optional(this.entry.groups), optional(this.entry.norms)]);
-    this.layers = new Layers(layers);
+    this.layers = new Layers(layers, this.hasTypical);
     this.groups = groups;
     this.norms = norms;
     for (const child of this.children) [child.layers, child.norms] = [this.layers, norms];
@@ -78,8 +92,27 @@ export class Run {
     return this;
   }
 
+  /** The table of a point: of the states that are shown. */
   at(point: Point): Promise<Columns> {
-    return columns(point.block);
+    const block = states() === "typical" ? (point.typical ?? point.block) : point.block;
+    let table = this.tables.get(block);
+    if (!table) {
+      table = this.read(point, block);
+      this.tables.set(block, table);
+      table.catch(() => this.tables.delete(block));
+    }
+    return table;
+  }
+
+  private readonly tables = new Map<string, Promise<Columns>>();
+
+  private async read(point: Point, block: string): Promise<Columns> {
+    const own = block === point.block ? null : columns(block);
+    if (point.kind === "token_components") return tokenComponents(await columns(point.block), await own);
+    if (!own) return columns(point.block);
+    if (point.kind !== "groups") return own;
+    const [all, changes] = await Promise.all([columns(point.block), own, this.named()]);
+    return typicalGroups(all, changes, this.groups!);
   }
 
   /** The range of n_t that the run itself selected. */
@@ -93,8 +126,8 @@ export class Run {
   }
 }
 
-function point(entry: { layer: number | null; point: string; block: string }): Point {
-  return { ...entry, key: `${entry.layer ?? ""}${entry.point === "final_norm" ? "n" : ""}`, title: pointTitle(entry.layer, entry.point) };
+function point(kind: Kind, entry: { layer: number | null; point: string; block: string; typical?: string }): Point {
+  return { ...entry, kind, key: `${entry.layer ?? ""}${entry.point === "final_norm" ? "n" : ""}`, title: pointTitle(entry.layer, entry.point) };
 }
 
 /** A point in words. */
@@ -116,6 +149,7 @@ export interface Book {
 export async function open(): Promise<Book> {
   const index = await json("index");
   const runs = await Promise.all(index.runs.map((entry: any, i: number) => new Run(i, entry).load()));
+  startStates(index.states, runs);
   return {
     title: index.title,
     program: index.program,

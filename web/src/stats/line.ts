@@ -1,8 +1,10 @@
-// The least-squares line, in f64 and two passes, with the rules of layerscope-stats: undefined below three points or without spread.
+// The least-squares line, in f64 and two passes, with the rules of layerscope-stats: undefined below three points or where x has no spread. Where y has none the
+// line is level, and its R² undefined: there is nothing to explain.
 
 export interface Line {
   slope: number;
   intercept: number;
+  /** NaN where y has no spread. */
   r2: number;
 }
 
@@ -40,10 +42,11 @@ export function fitLine(x: Float64Array, y: Float64Array, places: Uint32Array): 
   xy -= (leftX * leftY) / n;
   // Rounding leaves some spread in equal numbers; this much counts as none.
   const none = (largest: number) => n * (4 * Number.EPSILON * largest) ** 2;
-  if (!(xx > none(largestX) && yy > none(largestY))) return { n, line: null };
-  const slope = xy / xx;
   const centreX = meanX + leftX / n;
   const centreY = meanY + leftY / n;
+  if (!(xx > none(largestX)) || !Number.isFinite(centreY)) return { n, line: null };
+  if (yy <= none(largestY)) return { n, line: { slope: 0, intercept: centreY, r2: NaN } };
+  const slope = xy / xx;
   return { n, line: { slope, intercept: centreY - slope * centreX, r2: Math.min(1, Math.max(0, slope * (xy / yy))) } };
 }
 

@@ -11,15 +11,16 @@ import { note, route } from "../state";
 import { extent } from "../stats/spread";
 import { number, percent } from "../text";
 import { theme } from "../theme";
+import { tokenSection } from "./token_components";
 import { anyRun, chosenPoint, chosenRun, fileName, heading, pointSlider, runSelect, type View } from "./common";
 
-const has = (run: Run): boolean => run.points.components.length > 0;
+const has = (run: Run): boolean => run.points.components.length > 0 || run.points.token_components.length > 0;
 
 const COLUMNS: Record<string, [string, string]> = {
   cosine_contribution: ["contribution to the mean cosine", "(s_i² − Σ u_i²) / (n (n − 1)), s the sum of unit vectors u; over all i they sum to mean_cosine. The largest are the rogue dimensions (Timkey & van Schijndel 2021)"],
-  second_moment: ["second moment q_i", "mean of x_i² over all states; they sum to Q"],
-  mean: ["mean μ_i", "mean of x_i over all states"],
-  variance: ["variance v_i", "mean of (x_i − μ_i)² over all states; they sum to V"],
+  second_moment: ["second moment q_i", "mean of x_i² over the states that are shown; they sum to Q"],
+  mean: ["mean μ_i", "mean of x_i over the states that are shown"],
+  variance: ["variance v_i", "mean of (x_i − μ_i)² over the states that are shown; they sum to V"],
   variance_within: ["variance within groups", "Σ pₜ v_i(Xₜ)"],
   variance_between: ["variance between groups", "Σ pₜ (μ_i(Xₜ) − μ_i(X))²"],
 };
@@ -38,6 +39,7 @@ export const components: View = {
 
 async function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => void): Promise<void> {
   const points = run.points.components;
+  if (points.length === 0) return onlyTokens(book, run, host, restart);
   const params = route().params;
   let place = chosenPoint(run, "components");
   const first = await run.at(points[place]!);
@@ -77,11 +79,20 @@ async function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run
     });
     replace(path, drawn.element);
   };
-  const slider = pointSlider(points, place, (value) => { place = value; void refresh().then(() => follow(followed, false)); });
+  const section = tokenSection(run, points[place]!.key);
+  const slider = pointSlider(points, place, (value) => { place = value; section?.move(points[value]!.key); void refresh().then(() => follow(followed, false)); });
   replace(host, h("div", { class: "controls" }, runSelect(book, has, run, restart), slider.element,
     select("Show", offered.map(([value, [label]]) => ({ value, label })), column, (value) => { column = value; note({ column }); void refresh().then(() => follow(followed, false)); })),
-    figure.element, h("div", { class: "grid two" }, h("section", { class: "panel" }, h("h3", {}, "The largest"), ranking), path));
+    figure.element, h("div", { class: "grid two" }, h("section", { class: "panel" }, h("h3", {}, "The largest"), ranking), path), section && section.element);
   void refresh().then(() => follow(followed, false));
+}
+
+/** Where only the chosen tokens have components. */
+function onlyTokens(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => void): void {
+  const points = run.points.token_components;
+  const place = chosenPoint(run, "token_components");
+  const section = tokenSection(run, points[place]!.key)!;
+  replace(host, h("div", { class: "controls" }, runSelect(book, has, run, restart), pointSlider(points, place, (value) => section.move(points[value]!.key)).element), section.element);
 }
 
 const top = (table: Columns, column: string): number => table.number("component", order(table, column)[0] ?? 0);

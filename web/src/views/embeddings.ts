@@ -46,7 +46,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
   const raster = new Raster();
   let made: Frame;
   const figure = new Figure({
-    name: fileName("embeddings", run.label), title: "Rows of the matrix on two singular directions", note: "Colour: the token's id, which in most vocabularies goes from frequent to rare. The cross is the origin.",
+    name: fileName("embeddings", run.label), title: "Rows of the matrix on two singular directions", states: "", note: "Colour: the token's id, which in most vocabularies goes from frequent to rare. The cross is the origin.",
     draw: (width, say) => shown && draw(shown, width, say),
     layer: () => ({ canvas: raster.canvas, left: made.left, top: made.top, width: made.width, height: made.height }),
     sheet: () => ({ names: ["step", "point", "group_id", "x", "y"], rows: Array.from(shown!.rows, (row) => [steps[place]!.step, MATRICES[matrix]![0], shown!.table.number("group_id", row), shown!.table.number("x", row), shown!.table.number("y", row)]) }),

@@ -7,6 +7,7 @@ import { s } from "../dom";
 import type { Book, Run } from "../data/run";
 import { topics, type Topic } from "../findings";
 import { command } from "../how";
+import { statesPhrase } from "../states";
 import { link } from "../state";
 import { bytes, count, number, seconds, visible } from "../text";
 import { seriesColour } from "../theme";
@@ -20,7 +21,7 @@ function show(book: Book, host: HTMLElement): void {
   const found = h("div", { class: "cards" });
   host.append(
     h("header", { class: "view-head" }, h("h2", { tabindex: -1 }, "What was measured"), ...book.runs.map(lede)),
-    h("section", {}, h("h2", {}, "What stands out"), found),
+    h("section", {}, h("h2", {}, "What stands out", statesPhrase() ? h("small", { class: "note" }, ` ${statesPhrase()}`) : null), found),
     h("div", { class: book.runs.length < 4 ? "grid two" : "stack" }, h("section", { class: "panel" }, h("h3", {}, "The runs"), facts(book)), trust(book)));
   const lengths = sentences(book);
   if (lengths) host.append(lengths);

@@ -7,6 +7,7 @@ import { lines, type Series } from "../chart/lines";
 import { stacked } from "../chart/stacked";
 import { Figure, howPanel } from "../figure";
 import { howMeasured, selectionTitle } from "../how";
+import { phraseOf } from "../states";
 import { note, route } from "../state";
 import { capital, count, measureTitle, number, visible } from "../text";
 import { seriesColour } from "../theme";
@@ -48,7 +49,7 @@ function show(book: Book, host: HTMLElement): void {
     replace(controls,
       select("Measure", measures.map((name) => ({ value: name, label: measureTitle(name), group: book.measures.get(name)?.family ?? "other" })), measure, (value) => { measure = value; curve = pick(book, measure); refresh(); }),
       variants.length > 1 && select("Variant", variants.map((name) => ({ value: name ?? "", label: name ?? "plain" })), curve.variant ?? "", (value) => { curve = pick(book, measure, value || null, curve.selection); refresh(); }),
-      selections.length > 1 && select("Over", selections.map((name) => ({ value: name, label: selectionTitle(name) })), curve.selection, (value) => { curve = { ...curve, selection: value }; refresh(); }),
+      selections.length > 1 && select("Over", selections.map((name) => ({ value: name, label: selectionTitle(readFor(book, { ...curve, selection: name })) })), curve.selection, (value) => { curve = { ...curve, selection: value }; refresh(); }),
       choice("Depth", [{ value: "absolute", label: "Layer" }, { value: "relative", label: "Relative" }], relative ? "relative" : "absolute", (value) => { relative = value === "relative"; refresh(); }),
       choice("Scale", [{ value: "linear", label: "Linear" }, { value: "log", label: "Log" }], log ? "log" : "linear", (value) => { log = value === "log"; refresh(); }),
       toggle("Standard errors", errors, (value) => { errors = value; refresh(); }));
@@ -61,7 +62,7 @@ function show(book: Book, host: HTMLElement): void {
       errors && series.some((own) => own.points.some((point) => (point.se ?? 0) > 0)) ? (spreadOf(book, curve) ? "Band: ± one standard deviation over batches." : "Band: ± one standard error.") : "",
     ];
     const figure = new Figure({
-      name: fileName("profile", measure, curve.variant ?? "", curve.selection), title: capital(measureTitle(measure)), note: notes.filter(Boolean).join(" "),
+      name: fileName("profile", measure, curve.variant ?? "", curve.selection), title: capital(measureTitle(measure)), states: phraseOf(readFor(book, curve)), note: notes.filter(Boolean).join(" "),
       draw: (width, say) => lines({ width, height: Math.min(420, Math.max(260, width * 0.5)), series, say, description: describe(measure, series),
         x: { label: relative ? "relative depth" : "layer", ticks: relative ? undefined : layerTicks(series), format: (x) => (relative ? `depth ${number(x, 3)}` : `layer ${x}`) }, y: { label: measureTitle(measure), log } }),
       sheet: () => sheet(book, [curve]), how: () => howMeasured(book, book.runs, [measure], curve.variant, curve.selection),
@@ -75,6 +76,9 @@ function show(book: Book, host: HTMLElement): void {
   const both = agreement(book);
   if (both) host.append(both);
 }
+
+/** The selection that is read for a curve: without massive states in the runs that have it. */
+const readFor = (book: Book, curve: Curve): string => book.runs.map((run) => run.layers.selection(curve)).find((selection) => selection !== curve.selection) ?? curve.selection;
 
 const unique = (curves: Curve[]): Curve[] => [...new Map(curves.map((curve) => [curveKey(curve), curve])).values()];
 
@@ -140,7 +144,7 @@ function sheet(book: Book, curves: Curve[]): Sheet {
   const names = ["model", "layer", "point", "selection", "measure", "variant", "value", "se", "n"];
   const rows = book.runs.flatMap((run) => curves.flatMap((curve) => {
     const profile = run.layers.profile(curve);
-    return [...profile.values, ...(profile.before ? [profile.before] : [])].map((value) => [run.label, value.layer, value.point, curve.selection, curve.measure, curve.variant, value.value, value.se, value.n]);
+    return [...profile.values, ...(profile.before ? [profile.before] : [])].map((value) => [run.label, value.layer, value.point, run.layers.selection(curve), curve.measure, curve.variant, value.value, value.se, value.n]);
   }));
   return { names, rows };
 }

@@ -34,7 +34,7 @@ function figure(run: Run, words: [number, number][], several: boolean): Figure {
   const total = words.reduce((sum, [, times]) => sum + times, 0);
   const mean = words.reduce((sum, [length, times]) => sum + length * times, 0) / total;
   return new Figure({
-    name: fileName("sentence-lengths", run.label), title: "Lengths of sentences", small: true,
+    name: fileName("sentence-lengths", run.label), title: "Lengths of sentences", small: true, states: "",
     note: `${several ? `${visible(run.label)}: ` : ""}${count(total)} sentences with ${number(mean, 3)} words on average.`,
     draw: (width) => bars({ width, height: 240, label: "words per sentence", domain: [low, high], counts, mean, yLabel: "sentences, log", log: true, description: `Histogram of the lengths of ${count(total)} sentences, ${low} to ${longest} words` }),
     sheet: () => ({ names: ["from", "to", "sentences"], rows: Array.from(counts, (own, i) => [edge(low, high, BINS, i), edge(low, high, BINS, i + 1), own]) }),

@@ -43,7 +43,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
     name: fileName("spectrum", run.label), title: "Eigenvalues by rank", note: `Both axes logarithmic. Layers: thin curves from dark (first) to bright (last), the chosen one thick.${others.length > 1 ? (training ? " Steps: the chosen layer during training, from dark to bright." : " Models: each at the same relative depth.") : ""}`,
     draw: (width, say) => series.length === 0 ? null : lines({ width, height: Math.min(460, Math.max(300, width * 0.5)), series, legend: models, say, x: { label: "rank", log: true, format: (x) => `rank ${x}` }, y: { label: share ? "share of the variance" : "eigenvalue λ", log: true }, description: `Eigenvalues of the covariance by rank, ${points[place]!.title}` }),
     sheet: async () => ({ names: ["model", "layer", "point", "rank", share ? "share" : "eigenvalue"], rows: (await Promise.all(points.map(async (point, k) => (await curve(run, k)).map(({ x, y }) => [run.label, point.layer, point.point, x, y] as (string | number | null)[])))).flat() }),
-    how: () => howDefined([run], [["λ", "eigenvalues of the covariance of all states at the point (divisor n − 1), sorted; those below 1e-12 of the largest count as 0"], ["anisotropy", "λ₁ / Σλ"], ["participation ratio", "(Σλ)² / Σλ²"]]),
+    how: () => howDefined([run], [["λ", "eigenvalues of the covariance of the states that are shown, at the point (divisor n − 1), sorted; those below 1e-12 of the largest count as 0"], ["anisotropy", "λ₁ / Σλ"], ["participation ratio", "(Σλ)² / Σλ²"]]),
   });
   let asked = 0;
   const refresh = async () => {

@@ -5,22 +5,27 @@ import { Columns } from "../data/blocks";
 import type { Book, Kind, Run } from "../data/run";
 import { saveCsv } from "../download";
 import { note, route } from "../state";
+import { canChoose, states, statesPhrase } from "../states";
 import { count, number, shortened, visible } from "../text";
 import { chosenPoint, fileName, heading, pointSlider, type View } from "./common";
 
 const PAGE = 50;
+const KINDS: Kind[] = ["groups", "components", "spectra", "tokens", "massive", "token_components"];
 
 export const tables: View = { name: "tables", title: "Tables", absent: () => null, show };
 
 /** What a run has, by name. */
 function sources(run: Run): Map<string, (place: number) => Promise<Columns>> {
   const made = new Map<string, (place: number) => Promise<Columns>>();
-  if (!run.parent) made.set("layers", async () => run.layers.table); // that of all steps
-  for (const kind of ["groups", "components", "spectra", "tokens"] as Kind[])
+  if (!run.parent) made.set("layers", async () => run.layers.shown()); // that of all steps
+  for (const kind of KINDS)
     if (run.points[kind].length > 0) made.set(kind, async (place) => {
       const table = await run.at(run.points[kind][place]!);
       await run.named();
-      return kind === "groups" && run.groups ? beside(run.groups, table) : table;
+      if (kind !== "groups" || !run.groups) return table;
+      const all = beside(run.groups, table);
+      const n = all.reals("n");
+      return n.includes(0) ? all.only(Uint32Array.from(n.keys()).filter((row) => n[row] !== 0)) : all; // groups that do not occur here
     });
   if (run.norms && !run.parent) made.set("norms", async () => run.norms!);
   const identities = run.manifest.identities;
@@ -56,12 +61,12 @@ function show(book: Book, host: HTMLElement): void {
     const own = sources(run);
     if (!own.has(name)) name = own.keys().next().value ?? "layers";
     note({ run: run.key, table: name });
-    const kind = (["groups", "components", "spectra", "tokens"] as Kind[]).find((one) => one === name);
+    const kind = KINDS.find((one) => one === name);
     let place = kind ? chosenPoint(run, kind) : 0;
     const load = async () => {
       const table = await own.get(name)!(place);
       const where = kind ? `-${run.points[kind][place]!.key}` : "";
-      replace(inside, grid(table, fileName(run.label, name + where)));
+      replace(inside, grid(table, fileName(run.label, name + where, ...(canChoose() ? [states()] : []))));
     };
     replace(controls,
       everything.length > 1 && select("Run", everything.map((one) => ({ value: one.key, label: visible(one.label) })), run.key, (value) => { run = everything.find((one) => one.key === value)!; build(); }),
@@ -70,7 +75,7 @@ function show(book: Book, host: HTMLElement): void {
     void load();
   };
   build();
-  host.append(heading("Tables", "All digits go into the download; undefined cells are empty."), controls, inside);
+  host.append(heading("Tables", `All digits go into the download; undefined cells are empty.${statesPhrase() ? ` Rows ${statesPhrase()}, as far as a table tells them apart.` : ""}`), controls, inside);
 }
 
 /** A table one sorts by its heads and filters by words or comparisons. */

@@ -4,6 +4,7 @@
 //! regressions, C.V.) is computed from them. `FOLDER/NAME.html` is the page of `FOLDER/NAME-*`; beside every run's tables lie
 //! the same as CSV, so that a test can read them without Parquet.
 
+mod massive;
 mod model;
 mod random;
 mod tables;
@@ -14,6 +15,7 @@ use std::path::Path;
 
 use layerscope_report::Run;
 use layerscope_report::page;
+use massive::Massive;
 use model::Model;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -46,7 +48,25 @@ fn main() -> Result<()> {
     let steps = [Model { steps: vec![0, 1, 8, 64, 512, 1_000, 8_000, 33_000, 143_000], ..Model::new("decoder-steps", 6, 0, 64, true, 4) }];
     let words = [Model { words: true, ..Model::new("encoder-words", 4, 600, 32, false, 6) }];
     let hostile = [Model { hostile: true, ..Model::new("</title><script>window.injected=1</script>", 3, 40, 16, true, 5) }];
-    for (name, models) in [("two", &two[..]), ("big", &big), ("steps", &steps), ("words", &words), ("hostile", &hostile)] {
+    let sinks = [
+        Model { massive: Massive::Measured, ..Model::new("decoder-sinks", 12, 800, 64, true, 7) },
+        Model::new("encoder-plain", 6, 300, 64, false, 8),
+    ];
+    let old = [Model { massive: Massive::Old, ..Model::new("decoder-old", 6, 300, 32, true, 9) }];
+    let trained =
+        [Model { massive: Massive::Measured, steps: vec![0, 512, 143_000], ..Model::new("decoder-sink-steps", 4, 120, 32, true, 10) }];
+    let mixed = [sinks[0].clone(), old[0].clone()];
+    for (name, models) in [
+        ("two", &two[..]),
+        ("sinks", &sinks),
+        ("old", &old),
+        ("mixed", &mixed),
+        ("trained", &trained),
+        ("big", &big),
+        ("steps", &steps),
+        ("words", &words),
+        ("hostile", &hostile),
+    ] {
         if !only.is_empty() && !only.iter().any(|own| own == name) {
             continue;
         }

@@ -7,8 +7,9 @@ use layerscope_report::export::{self, Format, parquet};
 use layerscope_stats::measure::{cv_q, fit_line};
 use serde_json::{Value, json};
 
+use super::massive::Massive;
 use super::random::{Random, word};
-use super::tables::{LayerRows, groups_table};
+use super::tables::{GroupRow, LayerRows, groups_table};
 use super::{HOSTILE, Result};
 
 /// What to invent.
@@ -24,6 +25,7 @@ pub struct Model {
     pub hostile: bool,
     /// Groups are words, some of several tokens.
     pub words: bool,
+    pub massive: Massive,
 }
 
 /// A group: its name and how often it occurs.
@@ -31,6 +33,8 @@ pub struct Group {
     pub id: i64,
     pub name: String,
     pub n: u64,
+    /// Never selected.
+    pub special: bool,
 }
 
 /// Q, M and V of one group.
@@ -43,7 +47,7 @@ pub struct Moments {
 
 impl Model {
     pub fn new(name: &'static str, layers: usize, groups: usize, width: usize, decoder: bool, seed: u64) -> Self {
-        Model { name, layers, groups, width, decoder, seed, steps: Vec::new(), hostile: false, words: false }
+        Model { name, layers, groups, width, decoder, seed, steps: Vec::new(), hostile: false, words: false, massive: Massive::None }
     }
 
     /// Embedding, every block, and the final norm of decoders.
@@ -64,7 +68,7 @@ impl Model {
         let steps: Vec<Option<i64>> = if self.steps.is_empty() { vec![None] } else { self.steps.iter().copied().map(Some).collect() };
         for step in steps {
             for (&at, moments) in points.iter().zip(&moments) {
-                self.layer_rows(at, step, &groups, moments, &mut random, &mut rows);
+                self.layers_at(at, step, &groups, moments, &mut random, &mut rows);
             }
             for point in ["input_embedding", "output_embedding"] {
                 let grown = step.map_or(1.0, |step| (1.0 + step as f64).ln() / 12.0);
@@ -74,13 +78,17 @@ impl Model {
             }
         }
         let mut tables = vec![("layers", rows.table()?)];
-        if self.groups > 0 {
-            tables.push(("groups", groups_table(&points, &groups, &moments, self.words)?));
+        if self.groups > 0 && self.steps.is_empty() {
+            tables.push(("groups", groups_table(self, &self.group_rows(&points, &groups, &moments))?));
             tables.push(("tokens", self.tokens_table(&points, &groups, &mut random)?));
         }
         if self.steps.is_empty() {
-            tables.push(("components", self.components_table(&points, &mut random)?));
-            tables.push(("spectra", self.spectra_table(&points)?));
+            tables.push(("components", self.components_table(&points, &groups, &mut random)?));
+            tables.push(("spectra", self.spectra_table(&points, &groups)?));
+        }
+        if self.massive == Massive::Measured && self.steps.is_empty() {
+            tables.push(("massive", self.massive_table(&points, &groups)?));
+            tables.push(("token_components", self.token_components_table(&points, &groups)?));
         }
         tables.push(("norms", self.norms_table(&points)?));
         for (i, &step) in self.steps.iter().enumerate() {
@@ -105,9 +113,13 @@ impl Model {
         let mut groups: Vec<Group> = (0..self.groups)
             .map(|i| {
                 let n = (90_000.0 / (1.0 + i as f64 * 90_000.0 / (3.0 * self.groups as f64))) as u64 + 1;
-                Group { id: 1000 + i as i64, name: word(i, random), n }
+                Group { id: 1000 + i as i64, name: word(i, random), n, special: false }
             })
             .collect();
+        if self.massive != Massive::None {
+            groups[4].name = "<s>".into();
+            groups[4].special = self.massive == Massive::Measured;
+        }
         if self.hostile {
             for (group, text) in groups.iter_mut().zip(HOSTILE) {
                 group.name = text.into();
@@ -129,17 +141,64 @@ impl Model {
         let q = scale * (1.0 + (0.25 - 0.2 * tight) * random.normal() * 0.5).max(0.2);
         let often = ((group.n as f64).log10() / 5.0).clamp(0.0, 1.0);
         let share = (0.15 + 0.55 * depth.sqrt() * often + 0.05 * random.normal()).clamp(0.0, 0.95);
-        let v = if layer == 0 { q * 0.03 * random.uniform() } else { q * share };
+        let v = match layer {
+            0 if self.massive != Massive::None => 0.0, // positions come later: a token's embeddings are all the same
+            0 => q * 0.03 * random.uniform(),
+            _ => q * share,
+        };
         let m = q - v;
         Moments { q: m + v, m, v }
     }
 
+    /// The rows of all groups, with massive states and without.
+    fn group_rows<'a>(&self, points: &[(i64, &'static str)], groups: &'a [Group], moments: &[Vec<Moments>]) -> Vec<GroupRow<'a>> {
+        let mut rows = Vec::new();
+        for (&at, moments) in points.iter().zip(moments) {
+            let each = || groups.iter().zip(moments);
+            rows.extend(each().map(|(group, &own)| (at, group, group.n, self.with_massive(at, group, own), "all")));
+            if self.massive == Massive::Measured && self.has_massive(at, groups) {
+                let typical = each().map(|(group, &own)| (at, group, group.n - self.massive_of(at, group), own, "typical"));
+                rows.extend(typical.filter(|row| row.2 > 0));
+            }
+        }
+        rows
+    }
+
+    /// The rows of a point: of all states, and of the typical ones as far as the program measured them.
+    fn layers_at(
+        &self,
+        at: (i64, &'static str),
+        step: Option<i64>,
+        groups: &[Group],
+        moments: &[Moments],
+        random: &mut Random,
+        rows: &mut LayerRows,
+    ) {
+        let all: Vec<(&Group, u64, Moments)> =
+            groups.iter().zip(moments).map(|(group, &own)| (group, group.n, self.with_massive(at, group, own))).collect();
+        self.layer_rows(at, step, ["all", "selected", "sample"], &all, self.massive_part(at, groups), &mut Random(random.next()), rows);
+        if self.massive == Massive::None {
+            return;
+        }
+        let typical = groups.iter().zip(moments).map(|(group, &own)| (group, group.n - self.massive_of(at, group), own));
+        let typical: Vec<(&Group, u64, Moments)> = typical.filter(|(_, n, _)| *n > 0).collect();
+        let before = rows.rows.len();
+        self.layer_rows(at, step, ["typical", "typical_selected", "typical_sample"], &typical, 0.0, &mut Random(random.next()), rows);
+        if self.massive == Massive::Old {
+            let own = rows.rows.split_off(before);
+            rows.rows.extend(own.into_iter().filter(|row| row.2 == "typical" && ["q", "m", "v"].contains(&row.3.0)));
+        }
+    }
+
+    /// The rows of a point for selections of all states or of the typical ones. Massive states, where there are any, decide everything.
+    #[allow(clippy::too_many_arguments)] // what there is at a point
     pub fn layer_rows(
         &self,
         (layer, point): (i64, &'static str),
         step: Option<i64>,
-        groups: &[Group],
-        moments: &[Moments],
+        [everything, selected, sample]: [&'static str; 3],
+        groups: &[(&Group, u64, Moments)],
+        massive_part: f64,
         random: &mut Random,
         rows: &mut LayerRows,
     ) {
@@ -151,14 +210,15 @@ impl Model {
             |selection: &'static str, measure: (&'static str, Option<&'static str>), value: Option<f64>, se: Option<f64>, n: usize| {
                 rows.push(Some(layer), point, selection, measure, value, se, n as i64, step);
             };
-        for selection in ["all", "selected"] {
-            let chosen: Vec<(&Group, &Moments)> =
-                groups.iter().zip(moments).filter(|(group, _)| selection == "all" || (10..=100_000).contains(&group.n)).collect();
+        for selection in [everything, selected] {
+            let inside = |group: &Group, n: u64| selection == everything || (!group.special && (10..=100_000).contains(&n));
+            let chosen: Vec<(u64, Moments)> =
+                groups.iter().filter(|(group, n, _)| inside(group, *n)).map(|(_, n, own)| (*n, *own)).collect();
             if chosen.is_empty() {
                 continue;
             }
-            let states: u64 = chosen.iter().map(|(group, _)| group.n).sum();
-            let mean = |of: fn(&Moments) -> f64| chosen.iter().map(|(group, own)| group.n as f64 * of(own)).sum::<f64>() / states as f64;
+            let states: u64 = chosen.iter().map(|(n, _)| n).sum();
+            let mean = |of: fn(&Moments) -> f64| chosen.iter().map(|(n, own)| *n as f64 * of(own)).sum::<f64>() / states as f64;
             let (q, within, means) = (mean(|own| own.q), mean(|own| own.v), mean(|own| own.m));
             let (m, between) = (0.7 * means, 0.3 * means);
             let v = within + between;
@@ -182,7 +242,7 @@ impl Model {
             if let Some(line) = fit_line(&of(|own| own.m), &of(|own| own.v)) {
                 push(selection, ("slope_v_on_m", None), Some(line.slope), Some(0.01), chosen.len());
                 push(selection, ("intercept_v_on_m", None), Some(line.intercept), None, chosen.len());
-                push(selection, ("r2_v_on_m", None), Some(line.r2), Some(0.01), chosen.len());
+                push(selection, ("r2_v_on_m", None), line.r2, Some(0.01), chosen.len());
             }
             push(selection, ("groups", None), Some(chosen.len() as f64), None, chosen.len());
             push(selection, ("states", None), Some(count as f64), None, count);
@@ -190,18 +250,23 @@ impl Model {
         }
         let noise = 1.0 + 0.02 * random.normal();
         let cosine = (0.1 + 0.5 * depth * trained) * noise * normed;
+        let hidden = if massive_part > 0.0 { 1.0 } else { 0.0 };
+        let cosine = cosine * (1.0 - hidden) + 0.01 * hidden;
         let aniso = if self.decoder { 0.05 + 0.8 * bell * trained } else { 0.12 + 0.1 * depth } * noise * normed;
-        push("all", ("mean_cosine", None), Some(cosine), Some(0.003), 100_000);
-        push("all", ("anisotropy_svd", Some("corpus")), Some(aniso), None, 100_000);
-        push("sample", ("anisotropy_svd", Some("batch4096")), Some(aniso * 1.02), None, 100_000);
-        push("sample", ("anisotropy_svd", Some("batch4096_std")), Some(aniso * 0.05), None, 100_000);
-        push("all", ("isoscore", None), Some(0.18 * (1.0 - aniso)), None, 100_000);
-        push("all", ("participation_ratio", None), Some(1.0 + 0.18 * (1.0 - aniso) * (self.width - 1) as f64), None, 100_000);
+        let aniso = aniso * (1.0 - hidden) + 0.999 * hidden;
+        push(everything, ("mean_cosine", None), Some(cosine), Some(0.003), 100_000);
+        push(everything, ("anisotropy_svd", Some("corpus")), Some(aniso), None, 100_000);
+        push(sample, ("anisotropy_svd", Some("batch4096")), Some(aniso * 1.02), None, 100_000);
+        push(sample, ("anisotropy_svd", Some("batch4096_std")), Some(aniso * 0.05), None, 100_000);
+        push(everything, ("isoscore", None), Some(0.18 * (1.0 - aniso)), None, 100_000);
+        push(everything, ("participation_ratio", None), Some(1.0 + 0.18 * (1.0 - aniso) * (self.width - 1) as f64), None, 100_000);
         let spread = 8.0 + 20.0 * (4.0 * trained * (1.2 - trained)) * (1.0 - 0.5 * (depth - 0.3).abs());
-        push("sample", ("intrinsic_dimension", Some("twonn")), (layer > 0).then_some(spread), Some(0.4), 20_000);
-        push("sample", ("intrinsic_dimension", Some("mle")), (layer > 0).then_some(spread * 0.93), Some(0.3), 20_000);
-        let massive = if self.decoder && depth > 0.2 && depth < 0.95 { 212.0 } else { 0.0 };
-        push("all", ("massive_activations", None), Some(massive), None, 100_000);
+        push(sample, ("intrinsic_dimension", Some("twonn")), (layer > 0).then_some(spread), Some(0.4), 20_000);
+        push(sample, ("intrinsic_dimension", Some("mle")), (layer > 0).then_some(spread * 0.93), Some(0.3), 20_000);
+        if everything == "all" {
+            let massive = if self.decoder && depth > 0.2 && depth < 0.95 { 212.0 } else { 0.0 };
+            push("all", ("massive_activations", None), Some(massive), None, 100_000);
+        }
     }
 
     pub fn manifest(&self, groups: &[Group]) -> Value {

@@ -3,39 +3,60 @@
 use layerscope_report::{Column, Table};
 
 use super::Result;
+use super::massive::{COMPONENT, Massive};
 use super::model::{Group, Model, Moments};
 use super::random::Random;
 
 impl Model {
-    pub fn components_table(&self, points: &[(i64, &str)], random: &mut Random) -> Result<Table> {
+    /// With massive states and, where there are any, without.
+    fn selections(&self, at: (i64, &'static str), groups: &[Group]) -> impl Iterator<Item = (&'static str, f64)> {
+        let part = self.massive_part(at, groups);
+        let measured = self.massive == Massive::Measured && part > 0.0;
+        let all = ("all", if part.is_nan() { 0.0 } else { part });
+        [all, ("typical", 0.0)].into_iter().take(1 + usize::from(measured))
+    }
+
+    pub fn components_table(&self, points: &[(i64, &'static str)], groups: &[Group], random: &mut Random) -> Result<Table> {
         let mut cells = Cells::new(
             ["layer", "point", "component"],
             ["mean", "variance", "second_moment", "variance_within", "variance_between", "cosine_contribution"],
         );
         for &(layer, point) in points {
-            for i in 0..self.width {
-                let rogue = i == 7 || i == self.width / 2;
-                let size = if rogue { 40.0 * layer as f64 } else { 1.0 };
-                let mean = 0.3 * random.normal() + if rogue { size.sqrt() } else { 0.0 };
-                let variance = 0.5 + random.uniform() + 0.02 * size;
-                let within = 0.6 * variance;
-                let reals =
-                    [mean, variance, mean * mean + variance, within, variance - within, mean * mean / (self.width as f64 * (1.0 + size))];
-                cells.push([Some(layer), None, Some(i as i64)], Some(point), reals.map(Some));
+            let invented: Vec<(f64, f64)> = (0..self.width)
+                .map(|i| {
+                    let rogue = i == 7 || i == self.width / 2;
+                    let size = if rogue { 40.0 * layer as f64 } else { 1.0 };
+                    (0.3 * random.normal() + if rogue { size.sqrt() } else { 0.0 }, 0.5 + random.uniform() + 0.02 * size)
+                })
+                .collect();
+            for (selection, part) in self.selections((layer, point), groups) {
+                for (i, &(mean, variance)) in invented.iter().enumerate() {
+                    let added = if i == COMPONENT { self.massive_square(layer).sqrt() } else { 0.0 };
+                    let mixed = (1.0 - part) * mean + part * added;
+                    let variance = (1.0 - part) * (variance + mean * mean) + part * added * added - mixed * mixed;
+                    let rogue = i == 7 || i == self.width / 2;
+                    let size = if rogue { 40.0 * layer as f64 } else { 1.0 };
+                    let cosine = mixed * mixed / (self.width as f64 * (1.0 + size));
+                    let reals = [mixed, variance, mixed * mixed + variance, 0.6 * variance, 0.4 * variance, cosine];
+                    cells.push([Some(layer), None, Some(i as i64)], Some(point), reals.map(Some), selection);
+                }
             }
         }
-        cells.table()
+        cells.table(self.massive == Massive::Measured)
     }
 
-    pub fn spectra_table(&self, points: &[(i64, &str)]) -> Result<Table> {
+    pub fn spectra_table(&self, points: &[(i64, &'static str)], groups: &[Group]) -> Result<Table> {
         let mut cells = Cells::new(["layer", "point", "rank"], ["eigenvalue"]);
         for &(layer, point) in points {
             let exponent = 0.6 + 0.6 * layer as f64 / self.layers as f64;
-            for rank in 1..=self.width {
-                cells.push([Some(layer), None, Some(rank as i64)], Some(point), [Some(30.0 * (rank as f64).powf(-exponent))]);
+            for (selection, part) in self.selections((layer, point), groups) {
+                for rank in 1..=self.width {
+                    let value = 30.0 * (rank as f64).powf(-exponent) + if rank == 1 { part * self.massive_square(layer) } else { 0.0 };
+                    cells.push([Some(layer), None, Some(rank as i64)], Some(point), [Some(value)], selection);
+                }
             }
         }
-        cells.table()
+        cells.table(self.massive == Massive::Measured)
     }
 
     pub fn norms_table(&self, points: &[(i64, &str)]) -> Result<Table> {
@@ -70,7 +91,7 @@ impl Model {
         Ok(Table::new(columns.into_iter().chain([("step", Column::Integer(steps))]))?)
     }
 
-    pub fn tokens_table(&self, points: &[(i64, &str)], groups: &[Group], random: &mut Random) -> Result<Table> {
+    pub fn tokens_table(&self, points: &[(i64, &'static str)], groups: &[Group], random: &mut Random) -> Result<Table> {
         let chosen: Vec<&Group> = groups.iter().filter(|group| group.n >= 10).step_by((groups.len() / 40).max(1)).collect();
         let mut rows: Vec<TokenRow> = Vec::new();
         for &(layer, point) in points {
@@ -79,17 +100,33 @@ impl Model {
                 let angle = k as f64 * 2.4;
                 let radius = 8.0 + 6.0 * (k as f64 / chosen.len() as f64);
                 let (x, y) = (radius * angle.cos() + 10.0, radius * angle.sin());
-                for i in 0..60 {
-                    let place = Some((format!("corpus.txt:{}", i * 31 % 977), i % 20));
-                    rows.push((layer, point, group, place, x + spread * random.normal(), y + spread * random.normal(), None));
+                let states: Vec<[f64; 2]> = (0..60).map(|_| [x + spread * random.normal(), y + spread * random.normal()]).collect();
+                let massive = 60 * self.massive_of((layer, point), group) / group.n;
+                for (selection, _) in self.selections((layer, point), groups) {
+                    let left = if selection == "all" { 0 } else { massive as usize };
+                    for (i, &[x, y]) in states.iter().enumerate().skip(left) {
+                        // Massive states lie far out, and the plane is theirs.
+                        let far = selection == "all" && (i as u64) < massive;
+                        let x = if far { self.massive_square(layer).sqrt() } else { x };
+                        rows.push((
+                            layer,
+                            point,
+                            group,
+                            Some((format!("corpus.txt:{}", i * 31 % 977), i as i64 % 20)),
+                            x,
+                            y,
+                            None,
+                            selection,
+                        ));
+                    }
+                    rows.push((layer, point, group, None, x, y, Some(0.9 - 0.5 * layer as f64 / self.layers as f64), selection));
                 }
-                rows.push((layer, point, group, None, x, y, Some(0.9 - 0.5 * layer as f64 / self.layers as f64)));
             }
         }
         let text = |of: &dyn Fn(usize) -> Option<String>| Column::Text((0..rows.len()).map(of).collect());
         let integer = |of: &dyn Fn(usize) -> Option<i64>| Column::Integer((0..rows.len()).map(of).collect());
         let real = |of: &dyn Fn(usize) -> Option<f64>| Column::Real((0..rows.len()).map(of).collect());
-        Ok(Table::new([
+        let mut columns = vec![
             ("layer", integer(&|i| Some(rows[i].0))),
             ("point", text(&|i| Some(rows[i].1.into()))),
             ("group_id", integer(&|i| Some(rows[i].2.id))),
@@ -101,30 +138,44 @@ impl Model {
             ("x", real(&|i| Some(rows[i].4))),
             ("y", real(&|i| Some(rows[i].5))),
             ("explainable_variance", real(&|i| rows[i].6)),
-        ])?)
+        ];
+        if self.massive == Massive::Measured {
+            columns.push(("selection", text(&|i| Some(rows[i].7.into()))));
+        }
+        Ok(Table::new(columns)?)
     }
 }
 
-pub fn groups_table(points: &[(i64, &str)], groups: &[Group], moments: &[Vec<Moments>], words: bool) -> Result<Table> {
-    let at = || points.iter().zip(moments).flat_map(|(at, moments)| groups.iter().zip(moments).map(move |(group, own)| (*at, group, own)));
-    Ok(Table::new([
-        ("layer", Column::Integer(at().map(|((layer, _), ..)| Some(layer)).collect())),
-        ("point", Column::Text(at().map(|((_, point), ..)| Some(point.into())).collect())),
-        ("group_id", Column::Integer(at().map(|(_, group, _)| Some(group.id)).collect())),
-        ("group", Column::Text(at().map(|(_, group, _)| Some(group.name.clone())).collect())),
-        ("raw", Column::Text(at().map(|(_, group, _)| Some(format!("Ġ{}", group.name))).collect())),
-        ("subwords", Column::Integer(at().map(|(_, group, _)| Some(if words { 1 + group.id % 3 } else { 1 })).collect())),
-        ("n", Column::Integer(at().map(|(_, group, _)| Some(group.n as i64)).collect())),
-        ("q", Column::Real(at().map(|(.., own)| Some(own.q)).collect())),
-        ("m", Column::Real(at().map(|(.., own)| Some(own.m)).collect())),
-        ("v", Column::Real(at().map(|(.., own)| Some(own.v)).collect())),
-        ("self_similarity", Column::Real(at().map(|(_, group, own)| (group.n > 1).then_some(own.m / own.q)).collect())),
-        ("mean_norm", Column::Real(at().map(|(.., own)| Some(own.q.sqrt() * 0.98)).collect())),
-    ])?)
+/// Point, group, how many of its states, their moments, and which states.
+pub type GroupRow<'a> = ((i64, &'static str), &'a Group, u64, Moments, &'static str);
+
+pub fn groups_table(model: &Model, rows: &[GroupRow]) -> Result<Table> {
+    let text = |of: &dyn Fn(&GroupRow) -> String| Column::Text(rows.iter().map(|row| Some(of(row))).collect());
+    let integer = |of: &dyn Fn(&GroupRow) -> i64| Column::Integer(rows.iter().map(|row| Some(of(row))).collect());
+    let real = |of: &dyn Fn(&GroupRow) -> Option<f64>| Column::Real(rows.iter().map(of).collect());
+    let mut columns = vec![
+        ("layer", integer(&|row| row.0.0)),
+        ("point", text(&|row| row.0.1.into())),
+        ("group_id", integer(&|row| row.1.id)),
+        ("group", text(&|row| row.1.name.clone())),
+        ("raw", text(&|row| format!("Ġ{}", row.1.name))),
+        ("subwords", integer(&|row| if model.words { 1 + row.1.id % 3 } else { 1 })),
+        ("n", integer(&|row| row.2 as i64)),
+        ("q", real(&|row| Some(row.3.q))),
+        ("m", real(&|row| Some(row.3.m))),
+        ("v", real(&|row| Some(row.3.v))),
+        ("self_similarity", real(&|row| (row.2 > 1).then_some(row.3.m / row.3.q))),
+        ("mean_norm", real(&|row| Some(row.3.q.sqrt() * 0.98))),
+    ];
+    if model.massive == Massive::Measured {
+        columns.push(("special", integer(&|row| i64::from(row.1.special))));
+        columns.push(("selection", text(&|row| row.4.into())));
+    }
+    Ok(Table::new(columns)?)
 }
 
-/// Layer, point, group, document and position of a state, place, explainable variance of a mean.
-pub type TokenRow<'a> = (i64, &'a str, &'a Group, Option<(String, i64)>, f64, f64, Option<f64>);
+/// Layer, point, group, document and position of a state, place, explainable variance of a mean, which states.
+pub type TokenRow<'a> = (i64, &'a str, &'a Group, Option<(String, i64)>, f64, f64, Option<f64>, &'static str);
 
 /// Columns of the layers' table.
 #[derive(Default)]
@@ -177,23 +228,27 @@ pub struct Cells<const N: usize> {
     integers: [Vec<Option<i64>>; 3],
     points: Vec<Option<String>>,
     reals: Vec<[Option<f64>; N]>,
+    selections: Vec<Option<String>>,
 }
 
 impl<const N: usize> Cells<N> {
     pub fn new(keys: [&'static str; 3], names: [&'static str; N]) -> Self {
-        Cells { keys, names, integers: Default::default(), points: Vec::new(), reals: Vec::new() }
+        Cells { keys, names, integers: Default::default(), points: Vec::new(), reals: Vec::new(), selections: Vec::new() }
     }
 
-    pub fn push(&mut self, integers: [Option<i64>; 3], point: Option<&str>, reals: [Option<f64>; N]) {
+    pub fn push(&mut self, integers: [Option<i64>; 3], point: Option<&str>, reals: [Option<f64>; N], selection: &str) {
         self.integers.iter_mut().zip(integers).for_each(|(column, value)| column.push(value));
         self.points.push(point.map(Into::into));
         self.reals.push(reals);
+        self.selections.push(Some(selection.into()));
     }
 
-    pub fn table(self) -> Result<Table> {
+    /// The table, with the states it is about where it tells them apart.
+    pub fn table(self, has_selection: bool) -> Result<Table> {
         let [layers, _, last] = self.integers;
         let keys = [Column::Integer(layers), Column::Text(self.points), Column::Integer(last)];
         let reals = (0..N).map(|i| (self.names[i], Column::Real(self.reals.iter().map(|row| row[i]).collect())));
-        Ok(Table::new(self.keys.into_iter().zip(keys).chain(reals))?)
+        let selections = has_selection.then(|| ("selection", Column::Text(self.selections)));
+        Ok(Table::new(self.keys.into_iter().zip(keys).chain(reals).chain(selections))?)
     }
 }

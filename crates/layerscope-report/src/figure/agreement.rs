@@ -5,6 +5,7 @@ use super::data::{Key, Profile, View};
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, Key as LegendKey, Line, Mark, Paint, Panel, Preferred, Sheet};
+use super::shown::Shown;
 use super::tex;
 use super::text::{Text, decimals};
 use super::ticks::Scale;
@@ -19,18 +20,19 @@ fn draw(context: &Context) -> Outcome {
         ("model", Cells::Text),
         ("layer", Cells::Integer),
         ("point", Cells::Text),
+        ("selection", Cells::Text),
         ("mean_cosine", Cells::Real),
         ("m_over_q", Cells::Real),
     ]);
+    let mut shown = Shown::Any;
     let (mut marks, mut all, mut drawn, mut sentences, mut hollow) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), false);
     for view in &context.views {
-        let pairs = pairs(view);
-        if pairs.is_empty() {
-            continue;
-        }
+        let Some((pairs, selection)) = pairs(view) else { continue };
+        shown = shown.and(view.shown(selection));
         drawn.push(view.series);
         pairs.iter().for_each(|(layer, point, x, y, _)| {
-            rows.push(&[Cell::Text(view.run.model()), integer(*layer), Cell::Text(point), real(Some(*x)), real(Some(*y))]);
+            let place = [Cell::Text(view.run.model()), integer(*layer), Cell::Text(point), Cell::Text(selection)];
+            rows.push(&[&place[..], &[real(Some(*x)), real(Some(*y))]].concat());
         });
         hollow |= pairs.iter().any(|pair| pair.4);
         let own: Vec<(f64, f64)> = pairs.iter().filter(|pair| !pair.4).map(|pair| (pair.2, pair.3)).collect();
@@ -68,21 +70,28 @@ fn draw(context: &Context) -> Outcome {
         body: Body::Panels(sheet),
         numbers,
         caption: caption.trim().into(),
+        shown,
         description: "agreement: M/Q against mean cosine".into(),
     })
 }
 
-/// Layer, point, mean cosine, M/Q, and whether it is the last block before the final norm; both over all states.
-fn pairs(view: &View) -> Vec<(Option<i64>, &'static str, f64, f64, bool)> {
-    let of = |measure: &str| view.profile(Key { measure, variant: None, selection: "all" }, None);
-    let (cosine, share): (Profile, Profile) = (of("mean_cosine"), of("m_over_q"));
+/// Layer, point, mean cosine, M/Q, and whether it is the last block before the final norm.
+type Pair = (Option<i64>, &'static str, f64, f64, bool);
+
+/// Both over all groups, and the selection; none where a measure is missing.
+fn pairs(view: &View) -> Option<(Vec<Pair>, &'static str)> {
+    let cosine = view.found("mean_cosine", &[None], &["all"])?;
+    let selection = cosine.selection;
+    let share = Profile::of_last_step(view.rows(Key { measure: "m_over_q", variant: None, selection }));
+    let cosine = Profile::of_last_step(&cosine.rows);
     let before = cosine.before_norm.map(|row| row.point);
     let pair = |row: &super::data::Row| {
         let other = share.all().find(|other| other.layer == row.layer && other.point == row.point)?;
         let last = Some(row.point) == before && cosine.before_norm.as_ref() == Some(row);
         Some((row.layer, row.point.name(), row.value?, other.value?, last))
     };
-    cosine.all().filter_map(pair).collect()
+    let pairs: Vec<Pair> = cosine.all().filter_map(pair).collect();
+    (!pairs.is_empty()).then_some((pairs, selection))
 }
 
 /// Spearman's rank correlation: Pearson's of the ranks, ties sharing their mean rank. None with fewer than 3 points or no spread.

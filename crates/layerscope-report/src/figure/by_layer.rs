@@ -4,10 +4,16 @@ use super::context::Context;
 use super::plate::Outcome;
 use super::profiles::{Curve, Plan, draw};
 use super::sheet::Preferred;
+use crate::states::States;
 
 /// The paper's figures are of the selected groups.
 pub(super) const SELECTED: &[&str] = &["selected", "all"];
 const ALL: &[&str] = &["all", "selected", "sample"];
+
+/// Whether a selection is that of the frequency range.
+pub(super) fn is_selected(selection: &str) -> bool {
+    [States::All, States::Typical].iter().any(|states| states.of("selected") == selection)
+}
 
 const fn curve(title: &'static str, label: &'static str, measure: &'static str) -> Curve {
     Curve { title, label, measure, variants: &[None], selections: SELECTED, band: None, mark: None, sizes: false }

@@ -112,6 +112,13 @@ pub(crate) fn draw_title(scene: &mut Scene, look: &Look, title: &Text) {
     scene.text((scene.width / 2.0, MARGIN + TITLE), Anchor::Middle, text, TITLE + 1.0, look.text);
 }
 
+/// A quiet line under a figure.
+pub(crate) fn draw_footnote(scene: &mut Scene, look: &Look, words: &str) {
+    let text = fitted(Text::plain(words), TICK, scene.width - 2.0 * MARGIN);
+    scene.height += TICK * 1.3;
+    scene.text((scene.width - MARGIN, scene.height - MARGIN), Anchor::End, text, TICK, look.quiet);
+}
+
 /// Labels are said once where neighbours share them, but always where they carry a power of ten.
 fn slot(sheet: &Sheet, i: usize, columns: usize, height: f64) -> Slot {
     let panel = &sheet.panels[i];

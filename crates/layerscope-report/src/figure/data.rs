@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use layerscope_stats::measure::{fit_line, variation};
-
 use super::Settings;
 use super::font::{NAME_CHARACTERS, drawable};
+use super::groups::{Group, Groups, over_groups};
 use super::sheet::{Line, Paint};
 use crate::run::Run;
+use crate::states::{States, has_typical_groups, massive};
 use crate::table::{Cell, Column, Table};
 use crate::text::distinct;
 
@@ -22,7 +22,7 @@ pub(crate) enum Point {
 }
 
 impl Point {
-    fn parse(name: &str) -> Option<Point> {
+    pub fn parse(name: &str) -> Option<Point> {
         [Point::Embedding, Point::Block, Point::FinalNorm, Point::InputEmbedding, Point::OutputEmbedding]
             .into_iter()
             .find(|point| point.name() == name)
@@ -67,13 +67,22 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    pub fn of(mut rows: Vec<Row>) -> Profile {
+    fn of(mut rows: Vec<Row>) -> Profile {
         rows.retain(|row| row.layer.is_some());
         rows.sort_by_key(|row| (row.layer, row.point));
         let normed = rows.iter().find(|row| row.point == Point::FinalNorm).and_then(|row| row.layer);
         let before = rows.iter().position(|row| row.point == Point::Block && row.layer == normed && normed.is_some());
         let before_norm = before.map(|i| rows.remove(i)).filter(|row| row.value.is_some());
         Profile { rows, before_norm }
+    }
+
+    /// Of the last training step, where there are several.
+    pub fn of_last_step(rows: &[Row]) -> Profile {
+        Profile::of_step(rows, rows.iter().filter_map(|row| row.step).max())
+    }
+
+    pub fn of_step(rows: &[Row], step: Option<i64>) -> Profile {
+        Profile::of(rows.iter().filter(|row| row.step == step).copied().collect())
     }
 
     pub fn defined(&self) -> bool {
@@ -99,46 +108,11 @@ impl Profile {
     }
 }
 
-/// The columns of the groups' table, one entry a row.
-pub(crate) struct Groups<'a> {
-    ids: Option<&'a [Option<i64>]>,
-    pub names: &'a [Option<String>],
-    pub n: &'a [Option<i64>],
-    q: &'a [Option<f64>],
-    m: &'a [Option<f64>],
-    v: &'a [Option<f64>],
-    pub subwords: Option<&'a [Option<i64>]>,
-    rows: BTreeMap<(i64, Point), Vec<usize>>,
-}
-
-/// A token by its id and name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Token {
-    pub id: Option<i64>,
-    pub name: String,
-}
-
-/// One group at one point.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Group<'a> {
-    pub id: Option<i64>,
-    pub name: &'a str,
-    pub n: i64,
-    pub q: f64,
-    pub m: f64,
-    pub v: f64,
-    pub subwords: Option<i64>,
-}
-
-impl Group<'_> {
-    /// Whether it is this one: names alone may be shared (`ing` and `##ing`).
-    pub fn is(&self, token: &Token) -> bool {
-        (self.id, self.name) == (token.id, token.name.as_str())
-    }
-
-    pub fn log_n(&self) -> f64 {
-        (self.n as f64).log10()
-    }
+/// Rows of a measure, and which they are.
+pub(crate) struct Found<'k> {
+    pub rows: Vec<Row>,
+    pub selection: &'k str,
+    pub variant: Option<&'k str>,
 }
 
 /// One run with its name, its number (colour and marker) and its tables, indexed.
@@ -151,6 +125,10 @@ pub(crate) struct View<'a> {
     /// Its name in file names.
     pub slug: String,
     pub series: usize,
+    /// The states that are shown of it.
+    pub states: States,
+    /// Whether some of its states are massive.
+    pub has_massive: bool,
     rows: HashMap<Key<'a>, Vec<Row>>,
     groups: Option<Groups<'a>>,
     frequency: Option<(i64, i64)>,
@@ -159,7 +137,9 @@ pub(crate) struct View<'a> {
 impl<'a> View<'a> {
     /// The runs, each with a name of its own.
     pub fn all(runs: &'a [Run], settings: &Settings) -> Vec<View<'a>> {
-        let names = Run::labels(&runs.iter().collect::<Vec<_>>());
+        let together: Vec<&Run> = runs.iter().collect();
+        let names = Run::labels(&together);
+        let wanted = settings.states.unwrap_or_else(|| States::lead(&together));
         // Names that differ only in what the font lacks, or far behind, are drawn alike.
         let labels = distinct(names.iter().map(|name| drawable(name, NAME_CHARACTERS)).collect());
         let mut slugs: Vec<String> = Vec::new();
@@ -168,21 +148,44 @@ impl<'a> View<'a> {
         }
         let named = names.into_iter().zip(labels).zip(slugs).zip(runs).enumerate();
         named
-            .map(|(series, (((name, label), slug), run))| View {
-                run,
-                name,
-                label,
-                slug,
-                series,
-                rows: measures(&run.layers),
-                groups: run.groups.as_ref().and_then(groups),
-                frequency: settings.frequency,
+            .map(|(series, (((name, label), slug), run))| {
+                // Runs of older programs show what they have.
+                let states = if has_typical_groups(&run.layers) { wanted } else { States::All };
+                View {
+                    run,
+                    name,
+                    label,
+                    slug,
+                    series,
+                    states,
+                    has_massive: !massive(&run.layers).is_empty(),
+                    rows: measures(&run.layers),
+                    groups: run.groups.as_ref().and_then(|table| Groups::of(table, states)),
+                    frequency: settings.frequency,
+                }
             })
             .collect()
     }
 
+    /// The rows of exactly this name.
     pub fn rows(&self, key: Key) -> &[Row] {
         self.rows.iter().find(|(own, _)| **own == key).map_or(&[], |(_, rows)| rows)
+    }
+
+    /// The first of these variants and selections that has the measure of hidden states: of the states that are shown, and of all states
+    /// where the table has no others.
+    pub fn found<'k>(&self, measure: &str, variants: &[Option<&'k str>], selections: &[&'k str]) -> Option<Found<'k>> {
+        [self.states, States::All].into_iter().find_map(|states| self.found_of(states, measure, variants, selections))
+    }
+
+    /// The same of these states and no others.
+    pub fn found_of<'k>(&self, states: States, measure: &str, variants: &[Option<&'k str>], selections: &[&'k str]) -> Option<Found<'k>> {
+        let keys = variants.iter().flat_map(|variant| selections.iter().map(|selection| (*variant, states.of(selection))));
+        let found = keys.map(|(variant, selection)| {
+            let rows = self.rows(Key { measure, variant, selection }).iter().filter(|row| row.layer.is_some()).copied().collect();
+            Found { rows, selection, variant }
+        });
+        found.into_iter().find(|found| found.rows.iter().any(|row| row.value.is_some()))
     }
 
     /// The training steps that were measured.
@@ -196,30 +199,16 @@ impl<'a> View<'a> {
         self.steps().len() > 1
     }
 
-    /// A measure along the layers, of this step; of the last one if none is named.
-    pub fn profile(&self, key: Key, step: Option<i64>) -> Profile {
-        let rows = self.rows(key);
-        let step = step.or_else(|| rows.iter().filter_map(|row| row.step).max());
-        Profile::of(rows.iter().filter(|row| row.step == step).copied().collect())
+    /// What the groups' regressions range over: what was asked for, or what the run says. None where every group is selected.
+    pub fn frequency(&self) -> Option<(i64, i64)> {
+        self.own_frequency().map(|own| self.frequency.unwrap_or(own))
     }
 
-    /// The first of these selections that has the measure.
-    pub fn profile_of(&self, measure: &str, variants: &[Option<&str>], selections: &[&str]) -> Option<(Profile, String)> {
-        let found = selections.iter().flat_map(|selection| variants.iter().map(move |variant| (*selection, *variant)));
-        found
-            .map(|(selection, variant)| (self.profile(Key { measure, variant, selection }, None), selection.to_owned()))
-            .find(|(profile, _)| profile.defined())
-    }
-
-    /// What the groups' regressions range over: what was asked for, or what the run says.
-    pub fn frequency(&self) -> (i64, i64) {
-        self.frequency.unwrap_or_else(|| self.own_frequency())
-    }
-
-    /// The range of the run's own `selected` rows.
-    pub fn own_frequency(&self) -> (i64, i64) {
+    /// The range of the run's own `selected` rows. None where every group is selected.
+    pub fn own_frequency(&self) -> Option<(i64, i64)> {
         let range = self.run.manifest.frequency().unwrap_or_default();
-        (bounded(range.minimum), bounded(range.maximum))
+        let has_range = matches!(self.grouping(), "token" | "surface" | "word");
+        has_range.then(|| (bounded(range.minimum), bounded(range.maximum)))
     }
 
     /// How states were grouped.
@@ -227,63 +216,29 @@ impl<'a> View<'a> {
         self.run.manifest.grouping()
     }
 
-    fn is_filtered(&self) -> bool {
-        matches!(self.grouping(), "token" | "surface" | "word")
-    }
-
     /// Every layer there are groups of, each at the reference library's point.
     pub fn group_points(&self) -> Vec<(i64, Point)> {
-        let points: BTreeMap<i64, Point> = self.groups.iter().flat_map(|groups| groups.rows.keys().copied()).collect();
+        let points: BTreeMap<i64, Point> = self.groups.iter().flat_map(Groups::points).collect();
         points.into_iter().collect()
     }
 
-    /// The groups at a point, those of the frequency range or all.
-    pub fn groups_at(&self, at: (i64, Point), filtered: bool) -> Vec<Group<'_>> {
-        let Some(groups) = &self.groups else { return Vec::new() };
-        let (low, high) = if filtered && self.is_filtered() { self.frequency() } else { (1, i64::MAX) };
-        let rows = groups.rows.get(&at).map_or(&[][..], Vec::as_slice);
-        let group = |row: &usize| {
-            let n = groups.n[*row].filter(|n| (low..=high).contains(n))?;
-            let subwords = groups.subwords.and_then(|subwords| subwords[*row]);
-            Some(Group {
-                id: groups.ids.and_then(|ids| ids[*row]),
-                name: groups.names[*row].as_deref().unwrap_or(""),
-                n,
-                q: groups.q[*row]?,
-                m: groups.m[*row]?,
-                v: groups.v[*row]?,
-                subwords,
-            })
-        };
-        rows.iter().filter_map(group).collect()
+    /// All groups at a point.
+    pub fn groups_at(&self, at: (i64, Point)) -> Vec<Group<'_>> {
+        self.groups.as_ref().map_or(Vec::new(), |groups| groups.at(at, self.frequency()))
     }
 
-    /// C.V. of Q, slope of V on M and R^2 along the layers: the run's own, or over another frequency range.
-    pub fn norm_profile(&self, measure: &str) -> Option<Profile> {
-        if self.frequency.is_none_or(|range| range == self.own_frequency()) {
-            let own = self.profile(Key { measure, variant: None, selection: "selected" }, None);
-            if own.defined() {
-                return Some(own);
-            }
-        }
-        let value = |at: (i64, Point)| over_groups(measure, &self.groups_at(at, true));
-        let rows = self.groups.as_ref()?.rows.keys().map(|at| Row { value: value(*at), ..at_point(*at) }).collect();
+    /// Those of the frequency range.
+    pub fn selected_at(&self, at: (i64, Point)) -> Vec<Group<'_>> {
+        let mut groups = self.groups_at(at);
+        groups.retain(|group| group.selected);
+        groups
+    }
+
+    /// C.V. of Q, slope of V on M and R^2 along the layers, from the groups: over the range that was asked for.
+    pub fn profile_over_groups(&self, measure: &str) -> Option<Profile> {
+        let value = |at: (i64, Point)| over_groups(measure, &self.selected_at(at));
+        let rows = self.groups.as_ref()?.points().map(|at| Row { value: value(at), ..at_point(at) }).collect();
         Some(Profile::of(rows)).filter(Profile::defined)
-    }
-}
-
-/// One of the measures over groups (Yamagiwa and Shimodaira).
-pub(crate) fn over_groups(measure: &str, groups: &[Group]) -> Option<f64> {
-    let of = |value: fn(&Group) -> f64| groups.iter().map(value).collect::<Vec<f64>>();
-    let on_log_n = |value: fn(&Group) -> f64| fit_line(&of(|group| group.log_n()), &of(value)).map(|line| line.slope);
-    match measure {
-        "cv_q" => variation(&of(|group| group.q)),
-        "slope_v_on_m" => fit_line(&of(|group| group.m), &of(|group| group.v)).map(|line| line.slope),
-        "r2_v_on_m" => fit_line(&of(|group| group.m), &of(|group| group.v)).map(|line| line.r2),
-        "slope_log_q_on_log_n" => on_log_n(|group| (1.0 + group.q).log10()),
-        "slope_log_m_on_log_n" => on_log_n(|group| (1.0 + group.m).log10()),
-        "slope_log_v_on_log_n" => on_log_n(|group| (1.0 + group.v).log10()),
-        _ => None,
     }
 }
 
@@ -350,24 +305,4 @@ fn measures(table: &Table) -> HashMap<Key<'_>, Vec<Row>> {
         rows.entry(Key { measure, variant, selection }).or_default().push(entry);
     }
     rows
-}
-
-fn groups(table: &Table) -> Option<Groups<'_>> {
-    let (layers, points) = (integers(table, "layer")?, texts(table, "point")?);
-    let mut rows: BTreeMap<(i64, Point), Vec<usize>> = BTreeMap::new();
-    for row in 0..table.rows() {
-        if let (Some(layer), Some(point)) = (layers[row], points[row].as_deref().and_then(Point::parse)) {
-            rows.entry((layer, point)).or_default().push(row);
-        }
-    }
-    Some(Groups {
-        ids: integers(table, "group_id"),
-        names: texts(table, "group")?,
-        n: integers(table, "n")?,
-        q: reals(table, "q")?,
-        m: reals(table, "m")?,
-        v: reals(table, "v")?,
-        subwords: integers(table, "subwords"),
-        rows,
-    })
 }

@@ -8,6 +8,7 @@ use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows};
 use super::scene::{Anchor, Area, Canvas, Scene, Shape, Stroke};
 use super::sheet::Preferred;
+use super::shown::Shown;
 use super::tex;
 use super::text::Text;
 use super::theme::{LABEL, Look, TICK};
@@ -23,6 +24,7 @@ pub(crate) fn definitions(_: &Context) -> Vec<Outcome> {
         body: Body::Drawing(Preferred::Page, Box::new(clouds)),
         numbers: Vec::new(),
         caption: caption.into(),
+        shown: Shown::Any,
         description: "fig3: what M, V, V_W and V_B are".into(),
     })]
 }
@@ -171,6 +173,7 @@ pub(crate) fn blocks(context: &Context) -> Vec<Outcome> {
         body: Body::Drawing(preferred, Box::new(move |look, width| draw_blocks(look, width, &drawn))),
         numbers: vec![("", table)],
         caption,
+        shown: Shown::Any,
         description: "fig21: the models' blocks".into(),
     }));
     outcomes

@@ -9,7 +9,8 @@ use super::data::{View, integers, reals, texts};
 use super::fits::percentile;
 use super::plate::{Body, Outcome, Plate, Skip, matrices_come_from};
 use super::rows::{Kind as Cells, Rows, integer};
-use super::sheet::{Axis, ColourBar, Key, Mark, Panel, Preferred, Sheet};
+use super::sheet::{Axis, ColourBar, Fade, Key, Mark, Panel, Preferred, Sheet};
+use super::shown::Shown;
 use super::tex;
 use super::text::{Text, thousands};
 use super::ticks::{Kind, Scale};
@@ -107,7 +108,7 @@ fn draw(name: String, view: &View, matrices: Vec<Matrix>) -> Outcome {
     );
     let table = numbers.table().map_err(|error| Skip::new(error.line()))?;
     let description = format!("{name}: rows of the embedding matrices on two singular directions");
-    Ok(Plate { name, body: Body::Panels(sheet), numbers: vec![("", table)], caption, description })
+    Ok(Plate { name, body: Body::Panels(sheet), numbers: vec![("", table)], caption, shown: Shown::Any, description })
 }
 
 fn panel(matrix: &Matrix, last: f64) -> Panel {
@@ -121,7 +122,7 @@ fn panel(matrix: &Matrix, last: f64) -> Panel {
         Some(step) => format!("{}, step {}", matrix.name, thousands(step)),
         None => format!("{} embedding", matrix.name),
     };
-    let marks = vec![Mark::Points { points, faded: false }, Mark::Cross { x: 0.0, y: 0.0 }];
+    let marks = vec![Mark::Points { points, fade: Fade::Full }, Mark::Cross { x: 0.0, y: 0.0 }];
     let mut panel = Panel::new(Text::plain(title), axis("*w*·*v*_{1}", |image| image.1), axis("*w*·*v*_{2}", |image| image.2), marks);
     panel.equal = true;
     panel

@@ -4,10 +4,12 @@ use layerscope_error::{Line, line, setting};
 use layerscope_stats::measure::{Line as Fit, fit_line};
 
 use super::context::{Context, beside, layer_name};
-use super::data::{Group, Point, View};
+use super::data::{Point, View};
+use super::groups::Group;
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, integer, real};
-use super::sheet::{Axis, ColourBar, Mark, Paint, Panel, Preferred, Sheet};
+use super::sheet::{Axis, ColourBar, Fade, Key, Mark, Paint, Panel, Preferred, Sheet};
+use super::shown::{Ranges, Shown};
 use super::tex;
 use super::text::{Text, decimals};
 use super::ticks::{Kind, Scale};
@@ -20,15 +22,21 @@ pub(crate) struct Quantity {
     pub name: &'static str,
     pub label: &'static str,
     pub of: fn(&Group) -> f64,
+    /// Whether its axis has room for every group; a few extremes would press the others of a norm together.
+    whole: bool,
 }
 
-const LOG_N: Quantity = Quantity { name: "log10_n", label: "log_{10} *n*_{t}", of: |group| group.log_n() };
-pub(crate) const Q: Quantity = Quantity { name: "q", label: "*Q*(*X*_{t})", of: |group| group.q };
-pub(crate) const M: Quantity = Quantity { name: "m", label: "*M*(*X*_{t})", of: |group| group.m };
-pub(crate) const V: Quantity = Quantity { name: "v", label: "*V*(*X*_{t})", of: |group| group.v };
-const LOG_Q: Quantity = Quantity { name: "log10_1p_q", label: "log_{10}(1 + *Q*)", of: |group| (1.0 + group.q).log10() };
-const LOG_M: Quantity = Quantity { name: "log10_1p_m", label: "log_{10}(1 + *M*)", of: |group| (1.0 + group.m).log10() };
-const LOG_V: Quantity = Quantity { name: "log10_1p_v", label: "log_{10}(1 + *V*)", of: |group| (1.0 + group.v).log10() };
+const fn norm(name: &'static str, label: &'static str, of: fn(&Group) -> f64) -> Quantity {
+    Quantity { name, label, of, whole: false }
+}
+
+const LOG_N: Quantity = Quantity { name: "log10_n", label: "log_{10} *n*_{t}", of: |group| group.log_n(), whole: true };
+pub(crate) const Q: Quantity = norm("q", "*Q*(*X*_{t})", |group| group.q);
+pub(crate) const M: Quantity = norm("m", "*M*(*X*_{t})", |group| group.m);
+pub(crate) const V: Quantity = norm("v", "*V*(*X*_{t})", |group| group.v);
+const LOG_Q: Quantity = norm("log10_1p_q", "log_{10}(1 + *Q*)", |group| (1.0 + group.q).log10());
+const LOG_M: Quantity = norm("log10_1p_m", "log_{10}(1 + *M*)", |group| (1.0 + group.m).log10());
+const LOG_V: Quantity = norm("log10_1p_v", "log_{10}(1 + *V*)", |group| (1.0 + group.v).log10());
 
 /// A pair of numbers to plot against each other.
 type Pair = (Quantity, Quantity);
@@ -49,7 +57,7 @@ pub(crate) fn trade_off(context: &Context) -> Vec<Outcome> {
             chosen.iter().filter_map(|(view, layers)| Some((*view, *layers.get(i)?, (M, V)))).collect();
         let name = if files > 1 { format!("fig2-layer{}", context.settings.layers[i]) } else { "fig2".into() };
         let title = |view: &View, at| Text::plain(format!("{}, {}", view.label, layer_name(at)));
-        let what = "Variance $V(X_t)$ against squared norm of the mean $M(X_t)$ of every group, with the least-squares line.";
+        let what = "Variance $V(X_t)$ against squared norm of the mean $M(X_t)$ of every group, with a least-squares line.";
         outcomes.push(scatter(&name, &cells, true, true, beside(cells.len()), &title, what));
     }
     outcomes
@@ -92,6 +100,9 @@ pub(crate) fn five_layers(context: &Context) -> Vec<Outcome> {
     })
 }
 
+/// Words of so many subwords, or more, share a colour.
+const MOST_SUBWORDS: i64 = 4;
+
 /// Figure 22: words, coloured by their number of subwords; no filter, no regression.
 pub(crate) fn words(context: &Context) -> Vec<Outcome> {
     context.each(|view| {
@@ -105,7 +116,7 @@ pub(crate) fn words(context: &Context) -> Vec<Outcome> {
         let pairs = [(LOG_N, Q), (LOG_N, M), (LOG_N, V), (M, V)];
         let cells: Vec<_> = layers.iter().flat_map(|at| pairs.map(|pair| (view, *at, pair))).collect();
         let what = format!(
-            "Norm and variance of words against their frequency, and $V$ against $M$, coloured by the number of subwords, in {}.",
+            "Norm and variance of words against their frequency, and $V$ against $M$, coloured by the number of subwords (1, 2, 3, 4 or more), in {}.",
             tex::name(&view.name)
         );
         vec![scatter(&context.name("fig22", view), &cells, false, true, 4, &|_, at| Text::plain(layer_name(at)), &what)]
@@ -116,7 +127,8 @@ fn grouped_otherwise(grouping: &str) -> Line {
     line![format!("states are grouped by {grouping}, not by word; measure with "), setting("group").to("word")]
 }
 
-/// Panels of groups in the order of their frequency; `fitted` ones are of the frequency range and have a line.
+/// Panels of all groups in the order of their frequency. `fitted` ones have a line through the selected groups, and the others are faint;
+/// else colours tell the number of subwords.
 fn scatter(
     name: &str,
     cells: &[(&View, (i64, Point), Pair)],
@@ -126,57 +138,86 @@ fn scatter(
     title: &dyn Fn(&View, (i64, Point)) -> Text,
     what: &str,
 ) -> Outcome {
-    let shade = |group: &Group| if fitted { group.log_n() } else { group.subwords.unwrap_or(1) as f64 };
-    let mut all: Vec<Vec<Group>> = cells.iter().map(|(view, at, _)| view.groups_at(*at, fitted)).collect();
+    let shade = |group: &Group| if fitted { group.log_n() } else { subwords(group) as f64 };
+    let mut all: Vec<Vec<Group>> = cells.iter().map(|(view, at, _)| view.groups_at(*at)).collect();
     all.iter_mut().for_each(|groups| groups.sort_by(|a, b| shade(a).total_cmp(&shade(b))));
-    let shades: Vec<f64> = all.iter().flatten().map(shade).collect();
-    if shades.is_empty() {
+    if !all.iter().flatten().any(|group| group.selected || !fitted) {
         let reason = "no group has a frequency in the range";
         let one = cells.first().filter(|(first, ..)| cells.iter().all(|(view, ..)| view.series == first.series));
         return Err(one.map_or_else(|| Skip::new(reason), |(view, ..)| Skip::of(&view.label, reason)));
     }
-    let (low, high) = shades.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)));
-    let kind = if fitted { Kind::Linear } else { Kind::Layers }; // subwords are whole
-    let scale = Scale { kind, min: low, max: if high > low { high } else { low + 1.0 } };
-    let mut fits = Fits::new();
-    let mut panels = Vec::new();
+    let scale = if fitted { colours(all.iter().flatten()) } else { Scale::linear(1.0, MOST_SUBWORDS as f64) };
+    let place = |group: &Group| scale.place(shade(group));
+    let (mut fits, mut panels, mut ranges) = (Fits::new(), Vec::new(), Ranges::default());
     for ((view, at, pair), groups) in cells.iter().zip(&all) {
-        let fit = fitted.then(|| fit(groups, *pair)).flatten();
+        let selected: Vec<Group> = groups.iter().filter(|group| group.selected).copied().collect();
+        let fit = fitted.then(|| fit(&selected, *pair)).flatten();
         if fitted {
-            fits.push(view, *at, *pair, fit, groups.len());
+            fits.push(view, *at, *pair, fit, selected.len());
+            ranges.push(view, view.frequency());
         }
-        panels.push(panel(groups, *pair, fit, title(view, *at), |group| scale.place(shade(group))));
+        let clouds = if fitted { clouds(groups, *pair, Fade::Full, place) } else { vec![cloud(groups.iter(), *pair, Fade::Full, place)] };
+        panels.push(panel(groups, *pair, fit, title(view, *at), clouds));
     }
-    let label = if fitted { "log_{10} *n*_{t}" } else { "subwords" };
+    let faint = fitted && all.iter().flatten().any(|group| !group.selected);
     let sheet = Sheet {
         columns,
         ratio: if columns == 1 { 0.85 } else { 1.0 },
-        legend: Vec::new(),
-        colour_bar: bar.then(|| ColourBar { label: Text::math(label), scale }),
+        legend: if fitted { outside(faint) } else { subword_keys(&scale) },
+        colour_bar: (bar && fitted).then(|| ColourBar { label: Text::math("log_{10} *n*_{t}"), scale }),
         preferred: if columns == 1 { Preferred::Column } else { Preferred::Page },
         panels,
     };
     let numbers = numbers(cells, &all, fitted)
         .and_then(|table| Ok(if fitted { vec![("", table), ("-fit", fits.rows.table()?)] } else { vec![("", table)] }));
-    let caption = match cells.first().filter(|_| fitted) {
-        Some((view, ..)) => {
-            let (low, high) = view.frequency();
-            format!(
-                "{what} Groups with {} to {} states; axes end at the 0.1 and 99.9 percentiles. {}",
-                tex::count(low),
-                tex::count(high),
-                fits.sentences.join(" ")
-            )
-        }
-        None => format!("{what} All groups are shown; axes end at the 0.1 and 99.9 percentiles."),
+    let caption = if fitted {
+        let others = if faint { "; the others are faint" } else { "" };
+        format!(
+            "{what} Lines are fitted to {}{others}. Axes of norms end at the 0.1 and 99.9 percentiles. {}",
+            ranges.words(),
+            fits.sentences.join(" ")
+        )
+    } else {
+        format!("{what} All groups are shown; axes of norms end at the 0.1 and 99.9 percentiles.")
     };
     Ok(Plate {
         name: name.into(),
         body: Body::Panels(sheet),
         numbers: numbers.map_err(|error| Skip::new(error.line()))?,
         caption: caption.trim().into(),
+        shown: Shown::of_all(cells.iter().map(|(view, ..)| view.shown_in_tables())),
         description: format!("{name}: scatter plots of groups of states"),
     })
+}
+
+/// In how many parts a word was cut; 4 stands for more.
+fn subwords(group: &Group) -> i64 {
+    group.subwords.unwrap_or(1).clamp(1, MOST_SUBWORDS)
+}
+
+/// The colours of words.
+fn subword_keys(scale: &Scale) -> Vec<(Key, Text)> {
+    let key = |count: i64| {
+        let name = match count {
+            1 => "1 subword".to_owned(),
+            MOST_SUBWORDS => format!("{count} or more"),
+            _ => count.to_string(),
+        };
+        (Key::Dot(Paint::Map(scale.place(count as f64))), Text::plain(name))
+    };
+    (1..=MOST_SUBWORDS).map(key).collect()
+}
+
+/// The scale of colours of some groups: by their frequency.
+pub(crate) fn colours<'g>(groups: impl Iterator<Item = &'g Group<'g>>) -> Scale {
+    let logs = groups.map(Group::log_n);
+    let (low, high) = logs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), log| (low.min(log), high.max(log)));
+    Scale::linear(low, if high > low { high } else { low + 1.0 })
+}
+
+/// The legend of faint points.
+pub(crate) fn outside(faint: bool) -> Vec<(Key, Text)> {
+    faint.then(|| (Key::Faint, Text::plain("outside of the frequency range"))).into_iter().collect()
 }
 
 pub(crate) fn fit(groups: &[Group], (x, y): Pair) -> Option<Fit> {
@@ -184,18 +225,35 @@ pub(crate) fn fit(groups: &[Group], (x, y): Pair) -> Option<Fit> {
     fit_line(&of(x), &of(y))
 }
 
-/// One panel: points, line, and what the line is.
-pub(crate) fn panel(groups: &[Group], (x, y): Pair, fit: Option<Fit>, title: Text, shade: impl Fn(&Group) -> f64) -> Panel {
-    let points: Vec<(f64, f64, f64)> = groups.iter().map(|group| ((x.of)(group), (y.of)(group), shade(group))).collect();
+/// What a line is, in words: its slope, and R^2 where y varies.
+fn note(slope: f64, r2: Option<f64>) -> Text {
+    let r2 = r2.map_or("undefined".to_owned(), |r2| decimals(r2, 3));
+    Text::math(&format!("slope {}, *R*² {r2}", decimals(slope, 3)))
+}
+
+fn cloud<'g>(groups: impl Iterator<Item = &'g Group<'g>>, (x, y): Pair, fade: Fade, shade: impl Fn(&Group) -> f64) -> Mark {
+    Mark::Points { points: groups.map(|group| ((x.of)(group), (y.of)(group), shade(group))).collect(), fade }
+}
+
+/// The groups outside of the range first, so that they are behind the others.
+pub(crate) fn clouds(groups: &[Group], pair: Pair, fade: Fade, shade: impl Fn(&Group) -> f64) -> Vec<Mark> {
+    let of = |selected: bool, fade: Fade| cloud(groups.iter().filter(|group| group.selected == selected), pair, fade, &shade);
+    let is_shown = |mark: &Mark| !matches!(mark, Mark::Points { points, .. } if points.is_empty());
+    [of(false, Fade::Faint), of(true, fade)].into_iter().filter(is_shown).collect()
+}
+
+/// One panel: points, line, and what the line is. Its axes hold nearly all of the groups.
+pub(crate) fn panel(groups: &[Group], (x, y): Pair, fit: Option<Fit>, title: Text, clouds: Vec<Mark>) -> Panel {
     let axis = |quantity: Quantity| {
         let mut values: Vec<f64> = groups.iter().map(quantity.of).collect();
-        let (low, high) = (percentile(&mut values, 0.001), percentile(&mut values, 0.999));
+        let outside = if quantity.whole { 0.0 } else { 0.001 };
+        let (low, high) = (percentile(&mut values, outside), percentile(&mut values, 1.0 - outside));
         Axis::new(Text::math(quantity.label), Scale::around(Kind::Linear, [low, high]))
     };
-    let mut panel = Panel::new(title, axis(x), axis(y), vec![Mark::Points { points, faded: false }]);
+    let mut panel = Panel::new(title, axis(x), axis(y), clouds);
     if let Some(fit) = fit {
         panel.marks.push(Mark::Slope { slope: fit.slope, intercept: fit.intercept, paint: Paint::Accent, dashed: false });
-        panel.note = Text::math(&format!("slope {}, *R*² {}", decimals(fit.slope, 3), decimals(fit.r2, 3)));
+        panel.note = note(fit.slope, fit.r2);
     }
     panel
 }
@@ -225,11 +283,12 @@ impl Fits {
 
     fn push(&mut self, view: &View, (layer, point): (i64, Point), (x, y): Pair, fit: Option<Fit>, groups: usize) {
         let value = |of: fn(&Fit) -> f64| real(fit.as_ref().map(of));
+        let explained = real(fit.as_ref().and_then(|fit| fit.r2));
         let place = [Cell::Text(view.run.model()), Cell::Integer(layer), Cell::Text(point.name()), Cell::Text(x.name), Cell::Text(y.name)];
-        let line = [value(|fit| fit.slope), value(|fit| fit.intercept), value(|fit| fit.r2), Cell::Integer(groups as i64)];
+        let line = [value(|fit| fit.slope), value(|fit| fit.intercept), explained, Cell::Integer(groups as i64)];
         self.rows.push(&[&place[..], &line[..]].concat());
         if let Some(fit) = fit.filter(|_| (x.name, y.name) == ("m", "v")) {
-            let (slope, r2) = (tex::number(fit.slope, 3), tex::number(fit.r2, 3));
+            let (slope, r2) = (tex::number(fit.slope, 3), tex::r2(fit.r2));
             self.sentences.push(format!(
                 "{}, layer {layer}: slope {slope}, $R^2$ {r2}, {} groups.",
                 tex::name(&view.name),
@@ -249,9 +308,7 @@ fn numbers(cells: &[(&View, (i64, Point), Pair)], all: &[Vec<Group>], fitted: bo
     }
     let mut columns =
         vec![("model", Cells::Text), ("layer", Cells::Integer), ("point", Cells::Text), ("group", Cells::Text), ("n", Cells::Integer)];
-    if !fitted {
-        columns.push(("subwords", Cells::Integer));
-    }
+    columns.push((if fitted { "selected" } else { "subwords" }, Cells::Integer));
     columns.extend(quantities.iter().map(|quantity| (quantity.name, Cells::Real)));
     let mut rows = Rows::new(&columns);
     let mut seen: Vec<(usize, (i64, Point))> = Vec::new();
@@ -268,9 +325,7 @@ fn numbers(cells: &[(&View, (i64, Point), Pair)], all: &[Vec<Group>], fitted: bo
                 Cell::Text(group.name),
                 Cell::Integer(group.n),
             ];
-            if !fitted {
-                row.push(integer(group.subwords));
-            }
+            row.push(if fitted { Cell::Integer(i64::from(group.selected)) } else { integer(group.subwords) });
             row.extend(quantities.iter().map(|quantity| Cell::Real((quantity.of)(group))));
             rows.push(&row);
         }
@@ -281,6 +336,22 @@ fn numbers(cells: &[(&View, (i64, Point), Pair)], all: &[Vec<Group>], fitted: bo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_have_four_colours() {
+        let word = |subwords| Group { id: None, name: "", n: 1, q: 1.0, m: 1.0, v: 0.0, subwords, special: false, selected: true };
+        assert_eq!([None, Some(1), Some(2), Some(4), Some(9)].map(|parts| subwords(&word(parts))), [1, 1, 2, 4, 4]);
+        let keys = subword_keys(&Scale::linear(1.0, MOST_SUBWORDS as f64));
+        let names: Vec<String> = keys.iter().map(|(_, text)| text.characters()).collect();
+        assert_eq!(names, ["1 subword", "2", "3", "4 or more"]);
+    }
+
+    #[test]
+    fn an_undefined_r2_is_said_to_be_so() {
+        assert_eq!(note(-1.0, Some(0.5)).characters(), "slope −1.000, R² 0.500");
+        assert_eq!(note(0.0, None).characters(), "slope 0.000, R² undefined");
+        assert_eq!((tex::r2(Some(0.5)), tex::r2(None)), ("$0.500$".into(), "undefined".into()));
+    }
 
     #[test]
     fn percentiles_interpolate() {

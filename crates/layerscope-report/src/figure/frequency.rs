@@ -1,7 +1,8 @@
 //! Is the paper's range of frequencies harmless? Its measures as the bounds move, one line per layer: flat lines say yes.
 
 use super::context::Context;
-use super::data::{Group, View, over_groups};
+use super::data::View;
+use super::groups::{Group, over_groups};
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, real};
 use super::sheet::{Axis, ColourBar, Line, Mark, Paint, Panel, Preferred, Sheet};
@@ -22,8 +23,10 @@ pub(crate) fn sweep(context: &Context) -> Vec<Outcome> {
 fn of_run(context: &Context, view: &View) -> Outcome {
     let points = view.group_points();
     let Some(first) = points.first() else { return Err(Skip::of(&view.label, "the run has no groups.parquet")) };
-    let (low, high) = view.frequency();
-    let most = view.groups_at(*first, false).iter().map(|group| group.n).max().unwrap_or(1);
+    let Some((low, high)) = view.frequency() else {
+        return Err(Skip::of(&view.label, format!("groups by {} are not selected by their frequency", view.grouping())));
+    };
+    let most = view.groups_at(*first).iter().map(|group| group.n).max().unwrap_or(1);
     // Beyond the most frequent group nothing changes any more.
     let end = HIGHEST.iter().position(|bound| *bound >= most).map_or(HIGHEST.len(), |i| i + 1);
     let (own_low, own_high) = (low, high);
@@ -44,7 +47,7 @@ fn of_run(context: &Context, view: &View) -> Outcome {
     let mut panels = Vec::new();
     let mut change = 0.0f64;
     for (sweep, label, ranges) in &sweeps {
-        let computed: Vec<Vec<[Option<f64>; 3]>> = points.iter().map(|at| over_ranges(&view.groups_at(*at, false), ranges)).collect();
+        let computed: Vec<Vec<[Option<f64>; 3]>> = points.iter().map(|at| over_ranges(&view.groups_at(*at), ranges)).collect();
         for (index, (measure, name)) in MEASURES.into_iter().enumerate() {
             let mut lines = Vec::new();
             for (at, of_ranges) in points.iter().zip(&computed) {
@@ -104,13 +107,14 @@ fn of_run(context: &Context, view: &View) -> Outcome {
         body: Body::Panels(sheet),
         numbers,
         caption,
+        shown: view.shown_in_tables(),
     })
 }
 
 /// The three measures over every range of frequencies.
 fn over_ranges(groups: &[Group], ranges: &[(i64, i64)]) -> Vec<[Option<f64>; 3]> {
     let of_range = |(low, high): &(i64, i64)| {
-        let kept: Vec<Group> = groups.iter().filter(|group| (*low..=*high).contains(&group.n)).copied().collect();
+        let kept: Vec<Group> = groups.iter().filter(|group| !group.special && (*low..=*high).contains(&group.n)).copied().collect();
         MEASURES.map(|(measure, _)| over_groups(measure, &kept))
     };
     ranges.iter().map(of_range).collect()

@@ -6,6 +6,7 @@ use super::fits::{M, Q, Quantity, V, percentile};
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows};
 use super::sheet::{Axis, Bar, Mark, Paint, Panel, Preferred, Sheet};
+use super::shown::Shown;
 use super::tex;
 use super::text::Text;
 use super::ticks::{Kind, Scale};
@@ -94,7 +95,14 @@ pub(crate) fn sentences(context: &Context) -> Vec<Outcome> {
         alone.title = Text::default(); // one text, whichever models read it
     }
     let columns = beside(panels.len());
-    outcomes.push(finish("fig9", panels, columns, rows, format!("Sentence lengths in words, in 30 bins. {}", captions.join(" "))));
+    outcomes.push(finish(
+        "fig9",
+        panels,
+        columns,
+        rows,
+        format!("Sentence lengths in words, in 30 bins. {}", captions.join(" ")),
+        Shown::Any,
+    ));
     outcomes
 }
 
@@ -103,12 +111,14 @@ pub(crate) fn frequencies(context: &Context) -> Vec<Outcome> {
     const END: f64 = 6.5;
     let mut rows = Rows::new(&[&[("model", Cells::Text)], &BIN[..]].concat());
     let (mut panels, mut outcomes, mut captions) = (Vec::new(), Vec::new(), Vec::new());
+    let mut shown = Shown::Any;
     for view in &context.views {
         let Some(at) = view.group_points().first().copied() else {
             outcomes.push(Err(Skip::of(&view.label, "the run has no groups.parquet")));
             continue;
         };
-        let groups = view.groups_at(at, false);
+        let groups = view.groups_at(at);
+        shown = shown.and(view.shown_in_tables());
         let longest = groups.iter().map(|group| group.log_n()).fold(END, f64::max);
         let bins = Bins::of(groups.iter().map(|group| (group.log_n(), 1)), 0.0, longest, 30);
         bins.push(&mut rows, &[Cell::Text(view.run.model())]);
@@ -127,6 +137,7 @@ pub(crate) fn frequencies(context: &Context) -> Vec<Outcome> {
         columns,
         rows,
         format!("All groups by their number of states, in 30 bins. {}", captions.join(" ")),
+        shown,
     ));
     outcomes
 }
@@ -143,9 +154,9 @@ pub(crate) fn five_layers(context: &Context) -> Vec<Outcome> {
         let mut rows = Rows::new(&[&place[..], &BIN[..]].concat());
         let mut panels = Vec::new();
         for at in &layers {
-            let groups = view.groups_at(*at, true);
+            let groups = view.groups_at(*at);
             if groups.is_empty() {
-                return vec![Err(Skip::of(&view.label, "no group has a frequency in the range"))];
+                return vec![Err(Skip::of(&view.label, "the layer has no groups"))];
             }
             for quantity in [Q, M, V] {
                 let mut values: Vec<f64> = groups.iter().map(quantity.of).collect();
@@ -166,10 +177,10 @@ pub(crate) fn five_layers(context: &Context) -> Vec<Outcome> {
             }
         }
         let caption = format!(
-            "Distributions of $Q(X_t)$, $M(X_t)$ and $V(X_t)$ below their 99th percentile in {}. The dashed line is the mean of all values.",
+            "Distributions of $Q(X_t)$, $M(X_t)$ and $V(X_t)$ of all groups below their 99th percentile in {}. The dashed line is the mean of all groups.",
             tex::name(&view.name)
         );
-        vec![finish(&context.name("fig14", view), panels, 3, rows, caption)]
+        vec![finish(&context.name("fig14", view), panels, 3, rows, caption, view.shown_in_tables())]
     })
 }
 
@@ -180,7 +191,7 @@ fn distribution(quantity: Quantity, bins: &Bins, mean: f64, paint: Paint, title:
     Panel::new(Text::plain(title), x, y, vec![Mark::Bars(bins.bars(0.0, paint)), Mark::Vertical { x: mean, paint: Paint::Text }])
 }
 
-fn finish(name: &str, panels: Vec<Panel>, columns: usize, rows: Rows, caption: String) -> Outcome {
+fn finish(name: &str, panels: Vec<Panel>, columns: usize, rows: Rows, caption: String, shown: Shown) -> Outcome {
     let preferred = if columns > 1 { Preferred::Page } else { Preferred::Column };
     let sheet = Sheet { columns, ratio: if columns > 1 { 0.75 } else { 0.7 }, legend: Vec::new(), colour_bar: None, preferred, panels };
     let table = rows.table().map_err(|error| Skip::new(error.line()))?;
@@ -189,6 +200,7 @@ fn finish(name: &str, panels: Vec<Panel>, columns: usize, rows: Rows, caption: S
         body: Body::Panels(sheet),
         numbers: vec![("", table)],
         caption,
+        shown,
         description: format!("{name}: histograms"),
     })
 }

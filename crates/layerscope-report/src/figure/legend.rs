@@ -2,7 +2,7 @@
 
 use super::font::{CAPITALS, Style};
 use super::scene::{Anchor, Area, Canvas, Scene, Shape, Stroke};
-use super::sheet::{ColourBar, Key, Paint};
+use super::sheet::{ColourBar, Fade, Key, Paint};
 use super::text::Text;
 use super::theme::{LABEL, Look, MARKER, TICK, marker};
 
@@ -66,7 +66,8 @@ fn draw_key(scene: &mut Scene, look: &Look, key: Key, x: f64, y: f64) {
             let area = Area { x: x + KEY - 9.0, y: y - 3.5, width: 9.0, height: 7.0 };
             scene.fill(Shape::Rectangle { area, radius: 0.0 }, paint.colour(look));
         }
-        Key::Dot => scene.fill(Shape::Circle { x: middle.0, y, radius: MARKER }, look.quiet),
+        Key::Dot(paint) => scene.fill(Shape::Circle { x: middle.0, y, radius: MARKER }, paint.colour(look)),
+        Key::Faint => scene.fill(Shape::Circle { x: middle.0, y, radius: MARKER }, look.faded(Fade::Faint).map(0.0)),
         Key::Hollow => {
             let shape = Shape::Circle { x: middle.0, y, radius: MARKER };
             scene.outlined(shape, look.background, Stroke::solid(Paint::Quiet.colour(look), 0.8));

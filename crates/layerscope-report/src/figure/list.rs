@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::plate::Outcome;
-use super::{agreement, by_layer, diagram, embeddings, fits, frequency, histograms, profiles, shares, tables, tokens, trajectories};
+use super::{agreement, by_layer, diagram, embeddings, fits, frequency, histograms, profiles, shares, sinks, tables, tokens, trajectories};
 
 /// A figure or table that can be drawn.
 pub struct Figure {
@@ -103,6 +103,13 @@ pub const LIST: &[Figure] = &[
         draw: agreement::norm_and_cosine,
     },
     Figure {
+        id: "sinks",
+        also: &[],
+        title: "With and without massive states: anisotropy, entropy and cosine by layer",
+        needs: "massive states and measures of the spectrum, sequence, cosine and layers families",
+        draw: sinks::with_and_without,
+    },
+    Figure {
         id: "shape1",
         also: &[],
         title: "Anisotropy by relative depth, encoders and decoders",
@@ -120,7 +127,7 @@ pub const LIST: &[Figure] = &[
     Figure {
         id: "machina1",
         also: &[],
-        title: "I(W) of the embedding matrices",
+        title: "I(W) of embedding matrices and last hidden state",
         needs: "measures of the partition family",
         draw: trajectories::machina1,
     },

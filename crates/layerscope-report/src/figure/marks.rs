@@ -39,7 +39,7 @@ pub(crate) fn draw(canvas: &mut impl Canvas, look: &Look, panel: &Panel, frame: 
     for mark in &panel.marks {
         match mark {
             Mark::Line(one) => line(&mut clipped, &mut over, look, one, &if one.right { frame.of_right() } else { *frame }),
-            Mark::Points { points, faded } => {
+            Mark::Points { points, fade } => {
                 let places: Vec<(f64, f64, f64)> = points
                     .iter()
                     .map(|(x, y, shade)| {
@@ -48,7 +48,7 @@ pub(crate) fn draw(canvas: &mut impl Canvas, look: &Look, panel: &Panel, frame: 
                     })
                     .collect();
                 let radius = scatter::radius(places.len());
-                let look = &if *faded { look.faded() } else { look.clone() };
+                let look = &look.faded(*fade);
                 match dots_per_inch {
                     Some(dots) => {
                         let raster = scatter::picture(look, &places, radius, &frame.area, dots);

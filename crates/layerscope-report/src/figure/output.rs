@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use layerscope_error::{Line, line, setting};
 
-use super::compose::{TITLE_ROW, compose, draw_title};
+use super::compose::{TITLE_ROW, compose, draw_footnote, draw_title};
 use super::context::Context;
 use super::data::View;
 use super::font::drawable;
@@ -164,6 +164,9 @@ pub(crate) fn scene(plate: &Plate, settings: &Settings, look: &Look) -> Option<S
         }
         Body::Table(_) => return None,
     };
+    if let Some(footnote) = plate.shown.footnote() {
+        draw_footnote(&mut scene, look, footnote);
+    }
     scene.description = plate.description.clone();
     Some(scene)
 }
@@ -201,9 +204,9 @@ fn printed(table: &Table, format: Format) -> Result<Vec<u8>> {
 fn include(plate: &Plate, settings: &Settings) -> String {
     let wide = |preferred: Preferred| settings.width_mm.map_or(preferred == Preferred::Page, |width| width > 100.0);
     match &plate.body {
-        Body::Panels(sheet) => "\n".to_owned() + &tex::figure(&plate.name, &plate.caption, wide(sheet.preferred)),
-        Body::Drawing(preferred, _) => "\n".to_owned() + &tex::figure(&plate.name, &plate.caption, wide(*preferred)),
-        Body::Table(_) => "\n".to_owned() + &tex::table(&plate.name, &plate.caption),
+        Body::Panels(sheet) => "\n".to_owned() + &tex::figure(&plate.name, &plate.full_caption(), wide(sheet.preferred)),
+        Body::Drawing(preferred, _) => "\n".to_owned() + &tex::figure(&plate.name, &plate.full_caption(), wide(*preferred)),
+        Body::Table(_) => "\n".to_owned() + &tex::table(&plate.name, &plate.full_caption()),
     }
 }
 

@@ -4,6 +4,7 @@ use layerscope_error::{Line, line, setting};
 
 use super::scene::Scene;
 use super::sheet::{Preferred, Sheet};
+use super::shown::Shown;
 use super::theme::Look;
 use crate::table::Table;
 
@@ -26,10 +27,19 @@ pub(crate) struct Plate {
     pub body: Body,
     /// The plotted numbers; each goes to `name` + suffix + `.csv`.
     pub numbers: Vec<(&'static str, Table)>,
-    /// In LaTeX.
+    /// In LaTeX, without what is said of the states.
     pub caption: String,
+    /// The states that it shows.
+    pub shown: Shown,
     /// In plain words, for those who cannot see it.
     pub description: String,
+}
+
+impl Plate {
+    /// The whole caption, in LaTeX.
+    pub fn full_caption(&self) -> String {
+        format!("{} {}", self.caption.trim(), self.shown.sentence()).trim().to_owned()
+    }
 }
 
 /// Why something is not drawn.

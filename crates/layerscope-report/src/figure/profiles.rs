@@ -1,12 +1,13 @@
 //! Measures along the layers, one line per model.
 
-use super::by_layer::{SELECTED, overall};
+use super::by_layer::{SELECTED, is_selected, overall};
 use super::context::Context;
-use super::data::{Profile, Row, View};
+use super::data::{Key, Profile, Row, View};
 use super::fits::percentile;
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, Line, Mark, Paint, Panel, Preferred, Sheet};
+use super::shown::{Ranges, Shown};
 use super::tex;
 use super::text::Text;
 use super::ticks::{Kind, Scale};
@@ -47,7 +48,7 @@ pub(super) struct Plan {
     pub over_groups: bool,
 }
 
-/// Anisotropy against relative depth; encoders and decoders apart, band = standard deviation over batches.
+/// Anisotropy against relative depth; encoders and decoders apart. Means over batches, as in the paper; band = standard deviation.
 pub(crate) fn shape1(context: &Context) -> Vec<Outcome> {
     const CURVE: Curve = Curve {
         variants: &[Some("batch4096"), Some("corpus"), None],
@@ -60,6 +61,7 @@ pub(crate) fn shape1(context: &Context) -> Vec<Outcome> {
     let mut rows = columns();
     let mut drawn = Vec::new();
     let mut sentences = Vec::new();
+    let mut shown = Shown::Any;
     for (title, causal) in kinds {
         let views: Vec<&View> = context.views.iter().filter(|view| (view.run.manifest.model.causal == Some(true)) == causal).collect();
         let mut lines = Vec::new();
@@ -67,7 +69,9 @@ pub(crate) fn shape1(context: &Context) -> Vec<Outcome> {
             let Some(found) = profile(view, &CURVE, false) else { continue };
             let depth = found.profile.rows.iter().filter_map(|row| row.layer).max().unwrap_or(1).max(1) as f64;
             push(&mut rows, title, view, &CURVE, &found);
-            sentences.push(extremes(view, &found.profile));
+            shown = shown.and(view.shown(found.selection));
+            let batches = if found.variant == CURVE.variants[0] { "" } else { " (of all states at once: the run has no batches)" };
+            sentences.push(extremes(view, &found.profile) + batches);
             lines.push(line(view, &found, |layer| layer as f64 / depth));
             drawn.push(view.series);
         }
@@ -91,36 +95,38 @@ pub(crate) fn shape1(context: &Context) -> Vec<Outcome> {
     let preferred = if panels.len() > 1 { Preferred::Page } else { Preferred::Column };
     let sheet = Sheet { panels, columns: 2, ratio: 0.75, legend: context.legend(&drawn, hollow), colour_bar: None, preferred };
     let caption = format!(
-        "Anisotropy (share of the largest eigenvalue of the covariance) by relative depth. Bands show one standard deviation over batches. {}",
-        sentences.join(" ")
+        "Anisotropy (share of the largest eigenvalue of the covariance) by relative depth: means over batches of kept states, with bands of one standard deviation. By model: {}.",
+        sentences.join("; ")
     );
-    vec![plate("shape1", sheet, rows, caption)]
+    vec![plate("shape1", sheet, rows, caption, shown)]
 }
 
 /// A profile with what is drawn around it.
 struct Found {
     profile: Profile,
-    selection: String,
+    selection: &'static str,
     variant: Option<&'static str>,
     band: Option<Profile>,
+    /// The frequencies of its groups; none where it is over all of them.
+    range: Option<(i64, i64)>,
 }
 
 fn profile(view: &View, curve: &Curve, over_groups: bool) -> Option<Found> {
-    if let Some(profile) = over_groups.then(|| view.norm_profile(curve.measure)).flatten() {
-        return Some(Found { profile, selection: "selected".into(), variant: None, band: None });
+    let found = view.found(curve.measure, curve.variants, curve.selections);
+    // The table has one range. Groups know every other, but only what follows from them.
+    let (asked, own) = (view.frequency(), view.own_frequency());
+    let is_asked = asked == own && found.as_ref().is_some_and(|found| is_selected(found.selection));
+    if let Some(profile) = (over_groups && !is_asked).then(|| view.profile_over_groups(curve.measure)).flatten() {
+        return Some(Found { profile, selection: view.states.of("selected"), variant: None, band: None, range: asked });
     }
-    let found = curve
-        .variants
-        .iter()
-        .find_map(|variant| view.profile_of(curve.measure, &[*variant], curve.selections).map(|found| (variant, found)));
-    let (variant, (profile, selection)) = found?;
-    let batches = variant.is_some_and(|variant| curve.band.is_some_and(|band| band.starts_with(variant)));
-    let band = curve
-        .band
-        .filter(|_| batches)
-        .and_then(|band| view.profile_of(curve.measure, &[Some(band)], &[&selection]))
-        .map(|(profile, _)| profile);
-    Some(Found { profile, selection, variant: *variant, band })
+    let found = found?;
+    let batches = found.variant.is_some_and(|variant| curve.band.is_some_and(|band| band.starts_with(variant)));
+    let band = curve.band.filter(|_| batches).map(|band| {
+        let key = Key { measure: curve.measure, variant: Some(band), selection: found.selection };
+        Profile::of_last_step(view.rows(key))
+    });
+    let range = own.filter(|_| is_selected(found.selection));
+    Some(Found { profile: Profile::of_last_step(&found.rows), selection: found.selection, variant: found.variant, band, range })
 }
 
 fn line(view: &View, found: &Found, x: impl Fn(i64) -> f64) -> Line {
@@ -142,10 +148,13 @@ fn line(view: &View, found: &Found, x: impl Fn(i64) -> f64) -> Line {
 pub(super) fn draw(context: &Context, plan: &Plan) -> Outcome {
     let mut rows = columns();
     let (mut panels, mut drawn, mut sentences, mut hollow) = (Vec::new(), Vec::new(), Vec::new(), false);
+    let (mut ranges, mut shown) = (Ranges::default(), Shown::Any);
     for curve in plan.curves {
         let mut lines = Vec::new();
         for view in &context.views {
             let Some(found) = profile(view, curve, plan.over_groups) else { continue };
+            ranges.push(view, found.range);
+            shown = shown.and(view.shown(found.selection));
             push(&mut rows, curve.measure, view, curve, &found);
             if panels.is_empty() {
                 sentences.push(extremes(view, &found.profile));
@@ -170,14 +179,8 @@ pub(super) fn draw(context: &Context, plan: &Plan) -> Outcome {
         preferred: plan.preferred,
         panels,
     };
-    let range = context.views.iter().map(|view| if plan.over_groups { view.frequency() } else { view.own_frequency() }).next();
-    let range = match range {
-        Some((low, high)) if plan.curves[0].selections == SELECTED => {
-            format!(" Groups with {} to {} states.", tex::count(low), tex::count(high))
-        }
-        _ => String::new(),
-    };
-    plate(plan.id, sheet, rows, format!("{}{range} {}, by model: {}", plan.caption, plan.key, sentences.join("; ") + "."))
+    let range = if plan.curves[0].selections == SELECTED { format!(" Over {}.", ranges.words()) } else { String::new() };
+    plate(plan.id, sheet, rows, format!("{}{range} {}, by model: {}", plan.caption, plan.key, sentences.join("; ") + "."), shown)
 }
 
 /// A panel; lines of a very different size go to a second, logarithmic axis.
@@ -274,7 +277,7 @@ fn push(rows: &mut Rows, panel: &str, view: &View, curve: &Curve, found: &Found)
             name,
             integer(row.layer),
             Cell::Text(row.point.name()),
-            Cell::Text(&found.selection),
+            Cell::Text(found.selection),
             Cell::Text(curve.measure),
             variant,
             real(row.value),
@@ -310,7 +313,7 @@ fn missing(curves: &[Curve]) -> Skip {
     Skip::new(format!("no run has {}", names.join(", ")))
 }
 
-fn plate(id: &str, sheet: Sheet, rows: Rows, caption: String) -> Outcome {
+fn plate(id: &str, sheet: Sheet, rows: Rows, caption: String, shown: Shown) -> Outcome {
     let table = rows.table().map_err(|error| Skip::new(error.line()))?;
     let description = format!(
         "{id}: {}",
@@ -321,5 +324,6 @@ fn plate(id: &str, sheet: Sheet, rows: Rows, caption: String) -> Outcome {
             .collect::<Vec<_>>()
             .join("; ")
     );
-    Ok(Plate { name: id.into(), body: Body::Panels(sheet), numbers: vec![("", table)], caption: caption.trim().into(), description })
+    let (body, numbers) = (Body::Panels(sheet), vec![("", table)]);
+    Ok(Plate { name: id.into(), body, numbers, caption: caption.trim().into(), shown, description })
 }

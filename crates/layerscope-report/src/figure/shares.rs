@@ -1,9 +1,12 @@
 //! Figure 5: what the squared norm is made of, layer by layer.
 
+use super::by_layer::{SELECTED, is_selected};
 use super::context::{Context, beside};
+use super::data::Profile;
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, Bar, Key, Mark, Paint, Panel, Preferred, Sheet};
+use super::shown::{Ranges, Shown};
 use super::tex;
 use super::text::Text;
 use super::ticks::{Kind, Scale};
@@ -26,12 +29,18 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
         ("value", Cells::Real),
     ]);
     let (mut panels, mut outcomes, mut sentences, mut hollow) = (Vec::new(), Vec::new(), Vec::new(), false);
+    let (mut ranges, mut shown) = (Ranges::default(), Shown::Any);
     for view in &context.views {
-        let parts: Option<Vec<_>> = PARTS.iter().map(|(measure, ..)| view.profile_of(measure, &[None], &["selected", "all"])).collect();
+        let found =
+            |measure: &str| view.found(measure, &[None], SELECTED).map(|found| (Profile::of_last_step(&found.rows), found.selection));
+        let parts: Option<Vec<_>> = PARTS.iter().map(|(measure, ..)| found(measure)).collect();
         let Some(parts) = parts else {
             outcomes.push(Err(Skip::of(&view.label, "the run lacks m_over_q, v_between_over_q or v_within_over_q")));
             continue;
         };
+        let range = view.own_frequency().filter(|_| is_selected(parts[0].1));
+        ranges.push(view, range);
+        shown = shown.and(view.shown(parts[0].1));
         let mut bars = Vec::new();
         let mut heights: Vec<(i64, f64)> = Vec::new();
         for ((measure, _, paint), (profile, selection)) in PARTS.iter().zip(&parts) {
@@ -62,7 +71,7 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
                 Cell::Text(view.run.model()),
                 integer(before.layer),
                 Cell::Text(before.point.name()),
-                Cell::Text(&parts[0].1),
+                Cell::Text(parts[0].1),
                 Cell::Text(PARTS[0].0),
                 real(before.value),
             ]);
@@ -92,7 +101,8 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
         panels,
     };
     let caption = format!(
-        "Shares of the squared norm $Q(X)$ by layer: squared norm of the mean, variance between groups, and variance within groups. {}",
+        "Shares of the squared norm $Q(X)$ by layer: squared norm of the mean, variance between groups, and variance within groups. Over {}. {}",
+        ranges.words(),
         sentences.join(" ")
     );
     outcomes.push(rows.table().map_err(|error| Skip::new(error.line())).map(|table| Plate {
@@ -100,6 +110,7 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
         body: Body::Panels(sheet),
         numbers: vec![("", table)],
         caption: caption.trim().into(),
+        shown,
         description: "fig5: stacked bars of the shares of Q by layer".into(),
     }));
     outcomes

@@ -96,14 +96,25 @@ pub(crate) struct Bar {
     pub paint: Paint,
 }
 
+/// How far points stand back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fade {
+    /// In full colour.
+    Full,
+    /// Paler than what stands out from them.
+    Pale,
+    /// Not a part of what was computed.
+    Faint,
+}
+
 /// What a panel shows, in the order of drawing.
 #[derive(Clone, Debug)]
 pub(crate) enum Mark {
     Line(Line),
-    /// x, y and place on the colour map, in the order of drawing; faded where others stand out from them.
+    /// x, y and place on the colour map, in the order of drawing.
     Points {
         points: Vec<(f64, f64, f64)>,
-        faded: bool,
+        fade: Fade,
     },
     /// Markers of models: x, y, number of the model, hollow or not.
     Markers(Vec<(f64, f64, usize, bool)>),
@@ -165,7 +176,9 @@ pub(crate) enum Key {
     Line(Paint, bool),
     Swatch(Paint),
     /// A filled point of no model.
-    Dot,
+    Dot(Paint),
+    /// A point in the middle of the colour map that is not a part of what was computed.
+    Faint,
     Hollow,
     Cross,
 }

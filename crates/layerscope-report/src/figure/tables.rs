@@ -6,12 +6,13 @@ use super::data::{View, bounded};
 use super::font::{NAME_CHARACTERS, drawable};
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, integer};
+use super::shown::{Ranges, Shown};
 use super::tokens::chosen;
 use crate::error::{Error, Result};
 use crate::run::Run;
 use crate::table::{Cell, Table};
 
-/// Table 1: layers, width and parameters of every model.
+/// Table 1: layers, width and parameters of every model. The input layer is one of the layers, as in the paper.
 pub fn table1(runs: &[Run]) -> Result<Table> {
     models(runs.iter())
 }
@@ -26,7 +27,13 @@ fn models<'a>(runs: impl Iterator<Item = &'a Run>) -> Result<Table> {
     ]);
     for run in runs {
         let facts = &run.manifest.model;
-        rows.push(&[Cell::Text(run.model()), count(facts.layers), count(facts.width), count(facts.heads), count(facts.parameters)]);
+        rows.push(&[
+            Cell::Text(run.model()),
+            count(facts.layers.map(|blocks| blocks + 1)),
+            count(facts.width),
+            count(facts.heads),
+            count(facts.parameters),
+        ]);
     }
     rows.table()
 }
@@ -63,7 +70,7 @@ fn sizes(views: &[View]) -> Result<Table> {
     for view in views {
         let facts = &view.run.manifest.corpus;
         let first = view.group_points().first().copied();
-        let selected = first.map(|at| view.groups_at(at, true).len() as i64);
+        let selected = first.map(|at| view.selected_at(at).len() as i64);
         rows.push(&[Cell::Text(view.run.model()), count(facts.groups), integer(selected), count(facts.states), count(facts.documents)]);
     }
     rows.table()
@@ -90,7 +97,7 @@ fn push(context: &Context, view: &View, rows: &mut Rows) -> Result<(), Skip> {
     let tokens = chosen(context, view)?;
     let layers = context.single_layers(view)?;
     let Some(at) = layers.first().copied() else { return Err(Skip::of(&view.label, "the run has no layers")) };
-    let groups = view.groups_at(at, false);
+    let groups = view.groups_at(at);
     let tenth = |value: f64| (value * 10.0).round() / 10.0;
     for chosen in tokens {
         let Some(group) = groups.iter().find(|group| group.is(&chosen)) else { continue };
@@ -113,7 +120,8 @@ pub(crate) fn outcome1(context: &Context) -> Vec<Outcome> {
     vec![plate(
         "table1",
         models(context.views.iter().map(|view| view.run)),
-        "Models: number of blocks, width of the hidden states, heads, parameters.",
+        "Models: number of layers including the input layer, width of the hidden states, heads, parameters.",
+        Shown::Any,
     )]
 }
 
@@ -127,15 +135,20 @@ pub(crate) fn outcome2(context: &Context) -> Vec<Outcome> {
             &context.name("table2", view),
             rows.table(),
             "Number of states $n_t$ and $Q(X_t)$, $M(X_t)$, $V(X_t)$ of the tokens of figure 1.",
+            view.shown_in_tables(),
         )]
     })
 }
 
 pub(crate) fn outcome3(context: &Context) -> Vec<Outcome> {
-    vec![plate("table3", sizes(&context.views), "Groups and states per model.")]
+    let mut ranges = Ranges::default();
+    context.views.iter().for_each(|view| ranges.push(view, view.frequency()));
+    let caption = format!("Groups and states per model. Selected: {}.", ranges.words());
+    vec![plate("table3", sizes(&context.views), &caption, Shown::Any)]
 }
 
-fn plate(name: &str, table: Result<Table>, caption: &str) -> Outcome {
+fn plate(name: &str, table: Result<Table>, caption: &str, shown: Shown) -> Outcome {
     let table = table.map_err(|error| Skip::new(error.line()))?;
-    Ok(Plate { name: name.into(), body: Body::Table(table), numbers: Vec::new(), caption: caption.into(), description: name.into() })
+    let (body, caption, description) = (Body::Table(table), caption.into(), name.into());
+    Ok(Plate { name: name.into(), body, numbers: Vec::new(), caption, shown, description })
 }

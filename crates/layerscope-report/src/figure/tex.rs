@@ -22,6 +22,11 @@ pub(crate) fn number(value: f64, digits: usize) -> String {
     format!("${value:.digits$}$")
 }
 
+/// R^2, which a constant has none of.
+pub(crate) fn r2(value: Option<f64>) -> String {
+    value.map_or("undefined".to_owned(), |value| number(value, 3))
+}
+
 /// A count with separators that keep its digits together.
 pub(crate) fn count(value: i64) -> String {
     super::text::thousands(value).replace(',', "{,}").replace('−', "$-$")

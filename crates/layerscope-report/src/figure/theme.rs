@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use super::scene::{Canvas, Colour, Shape, Stroke};
+use super::sheet::Fade;
 use crate::error::{Error, Result};
 
 /// The look of figures.
@@ -62,8 +63,10 @@ pub(crate) struct Look {
     series: [Colour; 7],
     /// The part of the colour map that is seen well on the background.
     map: (f64, f64),
-    /// How far the colours of the map are mixed with the background.
-    fade: f64,
+    /// How far the colours of the map are mixed with grey, and then with the background.
+    fade: (f64, f64),
+    /// The same of what was not computed with: bright colours would vanish on white without some grey.
+    faint: (f64, f64),
     dashes: bool,
 }
 
@@ -78,6 +81,8 @@ const SERIES: [Colour; 7] = [
     Colour(70, 70, 70),
 ];
 
+const GREY: Colour = Colour(128, 128, 128);
+
 const DASHES: [&[f64]; 4] = [&[], &[4.0, 1.6], &[1.3, 1.3], &[5.0, 1.5, 1.3, 1.5]];
 
 impl Look {
@@ -91,7 +96,8 @@ impl Look {
             accent: Colour(200, 30, 50),
             series: SERIES,
             map: (0.0, 0.93),
-            fade: 0.0,
+            fade: (0.0, 0.0),
+            faint: (0.45, 0.62),
             dashes: false,
         };
         match theme {
@@ -109,7 +115,8 @@ impl Look {
                     other => other.mix(Colour(255, 255, 255), 0.12),
                 }),
                 map: (0.22, 1.0),
-                fade: 0.0,
+                fade: (0.0, 0.0),
+                faint: (0.45, 0.5),
                 dashes: false,
             },
             Theme::Print => {
@@ -132,12 +139,17 @@ impl Look {
     /// A place on the colour map, 0 to 1.
     pub fn map(&self, part: f64) -> Colour {
         let (low, high) = self.map;
-        viridis(low + (high - low) * part.clamp(0.0, 1.0)).mix(self.background, self.fade)
+        viridis(low + (high - low) * part.clamp(0.0, 1.0)).mix(GREY, self.fade.0).mix(self.background, self.fade.1)
     }
 
-    /// The same with a pale colour map.
-    pub fn faded(&self) -> Look {
-        Look { fade: 0.5, ..self.clone() }
+    /// The same with a paler colour map.
+    pub fn faded(&self, fade: Fade) -> Look {
+        let fade = match fade {
+            Fade::Full => self.fade,
+            Fade::Pale => (0.0, 0.5),
+            Fade::Faint => self.faint,
+        };
+        Look { fade, ..self.clone() }
     }
 }
 

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use layerscope_error::{line, setting};
 
 use super::context::{Context, layer_name};
-use super::data::{Group, Point, Token, View};
-use super::fits::{M, V, fit, panel};
+use super::data::{Point, View};
+use super::fits::{M, V, clouds, colours, fit, outside, panel};
 use super::font::{NAME_CHARACTERS, drawable};
+use super::groups::{Group, Token, shown_rows};
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::rows::{Kind as Cells, Rows, integer, real};
-use super::sheet::{Axis, ColourBar, Key, Label, Mark, Paint, Panel, Preferred, Sheet};
+use super::sheet::{Axis, ColourBar, Fade, Key, Label, Mark, Paint, Panel, Preferred, Sheet};
+use super::shown::Ranges;
 use super::tex;
 use super::text::{Text, decimals};
 use super::ticks::{Kind, Scale};
@@ -31,29 +33,16 @@ pub(crate) fn kept(view: &View) -> BTreeMap<i64, (Point, Vec<Projected>)> {
     let mut layers: BTreeMap<i64, (Point, Vec<Projected>)> = BTreeMap::new();
     let Some(table) = &view.run.tokens else { return layers };
     let cell = |name: &str, row: usize| table.column(name).map_or(Cell::Null, |column| column.cell(row));
-    for row in 0..table.rows() {
-        let (Cell::Integer(layer), Cell::Text(point), Cell::Text(group)) = (cell("layer", row), cell("point", row), cell("group", row))
-        else {
-            continue;
-        };
-        let (Cell::Integer(n), Cell::Real(x), Cell::Real(y)) = (cell("n", row), cell("x", row), cell("y", row)) else { continue };
-        let Some(point) = [Point::Embedding, Point::Block, Point::FinalNorm].into_iter().find(|known| known.name() == point) else {
-            continue;
-        };
-        let entry = layers.entry(layer).or_insert((point, Vec::new()));
-        if point > entry.0 {
-            *entry = (point, Vec::new());
-        }
-        if point == entry.0 {
-            let id = if let Cell::Integer(id) = cell("group_id", row) { Some(id) } else { None };
-            entry.1.push(Projected {
-                token: Token { id, name: group.to_owned() },
-                n,
-                is_mean: cell("role", row) == Cell::Text("mean"),
-                x,
-                y,
-            });
-        }
+    let state = |row: &usize| {
+        let (Cell::Text(group), Cell::Integer(n)) = (cell("group", *row), cell("n", *row)) else { return None };
+        let (Cell::Real(x), Cell::Real(y)) = (cell("x", *row), cell("y", *row)) else { return None };
+        let id = if let Cell::Integer(id) = cell("group_id", *row) { Some(id) } else { None };
+        let token = Token { id, name: group.to_owned() };
+        Some(Projected { token, n, is_mean: cell("role", *row) == Cell::Text("mean"), x, y })
+    };
+    // The points of a layer come in the order of the computation, and the last one stays.
+    for ((layer, point), rows) in shown_rows(table, view.states) {
+        layers.insert(layer, (point, rows.iter().filter_map(state).collect()));
     }
     layers
 }
@@ -141,7 +130,7 @@ fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]
         Axis::new(Text::plain(label), Scale::around(Kind::Linear, states.iter().map(|state| of(state)).chain([0.0])))
     };
     let marks = vec![
-        Mark::Points { points, faded: true },
+        Mark::Points { points, fade: Fade::Pale },
         Mark::Cross { x: 0.0, y: 0.0 },
         Mark::Labels(means.iter().map(|mean| label(mean)).collect()),
     ];
@@ -176,6 +165,7 @@ fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]
         body: Body::Panels(sheet),
         numbers,
         caption,
+        shown: view.shown_in_tables(),
     })
 }
 
@@ -200,17 +190,16 @@ pub(crate) fn labelled(context: &Context) -> Vec<Outcome> {
 }
 
 fn among_all(name: String, view: &View, at: (i64, Point), chosen: &[Token]) -> Outcome {
-    let mut groups = view.groups_at(at, true);
+    let mut groups = view.groups_at(at);
     groups.sort_by_key(|group| group.n);
-    let all = view.groups_at(at, false);
-    let tokens: Vec<Group> = chosen.iter().filter_map(|token| all.iter().find(|group| group.is(token))).copied().collect();
-    if groups.is_empty() || tokens.is_empty() {
-        return Err(Skip::of(&view.label, "no group has a frequency in the range"));
+    let tokens: Vec<Group> = chosen.iter().filter_map(|token| groups.iter().find(|group| group.is(token))).copied().collect();
+    if tokens.is_empty() {
+        return Err(Skip::of(&view.label, "the chosen tokens are not among the groups"));
     }
-    let logs = Scale::around(Kind::Linear, groups.iter().map(Group::log_n));
+    let logs = colours(groups.iter());
     let line = fit(&groups, (M, V));
-    let mut panel =
-        panel(&groups, (M, V), line, Text::plain(format!("{}, {}", view.label, layer_name(at))), |group| logs.place(group.log_n()));
+    let clouds = clouds(&groups, (M, V), Fade::Pale, |group| logs.place(group.log_n()));
+    let mut panel = panel(&groups, (M, V), line, Text::plain(format!("{}, {}", view.label, layer_name(at))), clouds);
     let inside = |scale: Scale, values: Vec<f64>| values.into_iter().fold(scale, |scale, value| scale.including(value));
     panel.x.scale = inside(panel.x.scale, tokens.iter().map(|group| group.m).collect());
     panel.y.scale = inside(panel.y.scale, tokens.iter().map(|group| group.v).collect());
@@ -220,9 +209,6 @@ fn among_all(name: String, view: &View, at: (i64, Point), chosen: &[Token]) -> O
         text: Text::plain(drawable(group.name, NAME_CHARACTERS)),
         paint: Paint::Map(logs.place(group.log_n())),
     };
-    if let Some(Mark::Points { faded, .. }) = panel.marks.first_mut() {
-        *faded = true;
-    }
     panel.marks.push(Mark::Labels(tokens.iter().map(label).collect()));
     let mut rows = Rows::new(&[
         ("model", Cells::Text),
@@ -231,12 +217,12 @@ fn among_all(name: String, view: &View, at: (i64, Point), chosen: &[Token]) -> O
         ("group", Cells::Text),
         ("n", Cells::Integer),
         ("labelled", Cells::Integer),
+        ("selected", Cells::Integer),
         ("m", Cells::Real),
         ("v", Cells::Real),
     ]);
     let same = |one: &Group, other: &Group| (one.id, one.name) == (other.id, other.name);
-    let extra = tokens.iter().filter(|token| !groups.iter().any(|group| same(group, token)));
-    for group in groups.iter().chain(extra) {
+    for group in &groups {
         let shown = tokens.iter().any(|token| same(group, token));
         rows.push(&[
             Cell::Text(view.run.model()),
@@ -245,26 +231,38 @@ fn among_all(name: String, view: &View, at: (i64, Point), chosen: &[Token]) -> O
             Cell::Text(group.name),
             integer(Some(group.n)),
             Cell::Integer(i64::from(shown)),
+            Cell::Integer(i64::from(group.selected)),
             real(Some(group.m)),
             real(Some(group.v)),
         ]);
     }
+    let faint = groups.iter().any(|group| !group.selected);
     let sheet = Sheet {
         panels: vec![panel],
         columns: 1,
         ratio: 0.72,
-        legend: Vec::new(),
+        legend: outside(faint),
         colour_bar: Some(ColourBar { label: Text::math("log_{10} *n*_{t}"), scale: logs }),
         preferred: Preferred::Page,
     };
-    let fitted = line.map_or(String::new(), |line| format!(" Slope {}, $R^2$ {}.", tex::number(line.slope, 3), tex::number(line.r2, 3)));
+    let fitted = line.map_or(String::new(), |line| {
+        let (slope, count) = (tex::number(line.slope, 3), tex::count(groups.len() as i64));
+        format!(" The line is fitted to all {count} groups: slope {slope}, $R^2$ {}.", tex::r2(line.r2))
+    });
+    let mut ranges = Ranges::default();
+    ranges.push(view, view.frequency());
+    let others = match (faint, view.frequency()) {
+        (false, _) => String::new(),
+        (true, None) => " Special tokens are faint.".into(),
+        (true, Some(_)) => format!(" Faint are all but {}.", ranges.words()),
+    };
     let caption = format!(
-        "Variance $V(X_t)$ against $M(X_t)$ in {} at {}, with {} tokens labelled.{fitted}",
+        "Variance $V(X_t)$ against $M(X_t)$ in {} at {}, with {} tokens labelled.{fitted}{others}",
         tex::name(&view.name),
         layer_name(at),
         tokens.len()
     );
     let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.line()))?)];
     let description = format!("{name}: V against M, slope {}", line.map_or("undefined".into(), |line| decimals(line.slope, 3)));
-    Ok(Plate { name, body: Body::Panels(sheet), numbers, caption, description })
+    Ok(Plate { name, body: Body::Panels(sheet), numbers, caption, shown: view.shown_in_tables(), description })
 }

@@ -3,47 +3,55 @@
 use layerscope_error::line;
 
 use super::context::Context;
-use super::data::{Key, Point, Profile, Row, View, bounded};
+use super::data::{Found, Key, Point, Profile, Row, View, bounded};
 use super::plate::{Body, Outcome, Plate, Skip, matrices_come_from};
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, ColourBar, Key as LegendKey, Line, Mark, Paint, Panel, Preferred, Sheet};
+use super::shown::Shown;
 use super::tex;
 use super::text::Text;
 use super::ticks::{Kind, Scale};
 use crate::table::{Cell, Table};
 
-/// Rows of a measure: the first of these variants and selections that the run has.
-fn rows_of<'a>(view: &'a View, measure: &str, variants: &[Option<&str>]) -> &'a [Row] {
-    let selections = ["all", "sample", "selected"];
-    let keys = variants.iter().flat_map(|variant| selections.map(|selection| Key { measure, variant: *variant, selection }));
-    keys.map(|key| view.rows(key)).find(|rows| rows.iter().any(|row| row.value.is_some())).unwrap_or(&[])
-}
-
-const DIMENSION: &[Option<&str>] = &[Some("twonn"), Some("twonn_facco"), Some("mle"), None];
+/// The paper's own estimator: a line through the origin, fitted to batches, which are averaged.
+const DIMENSION: &[Option<&str>] = &[Some("twonn_razzhigaev")];
 const ANISOTROPY: &[Option<&str>] = &[Some("corpus"), Some("batch4096"), None];
+/// The paper averages batches too; a run that kept no states has none.
+const ANISOTROPY_OF_BATCHES: &[Option<&str>] = &[Some("batch4096"), Some("corpus"), None];
+const SAMPLE: &[&str] = &["sample", "all"];
 
-/// The Shape of Learning, figure 2: intrinsic dimension averaged over layers, by step.
+/// The Shape of Learning, figure 2: intrinsic dimension averaged over blocks, by step.
+///
+/// The embedding is left out: in models with rotary positions its states are rows of a matrix, whatever the context.
 pub(crate) fn shape2(context: &Context) -> Vec<Outcome> {
     let mut numbers = Rows::new(&[
         ("model", Cells::Text),
         ("step", Cells::Integer),
+        ("selection", Cells::Text),
+        ("variant", Cells::Text),
         ("mean_intrinsic_dimension", Cells::Real),
         ("layers", Cells::Integer),
     ]);
     let (mut lines, mut drawn, mut outcomes, mut sentences) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut shown = Shown::Any;
     for view in &context.views {
-        let rows = rows_of(view, "intrinsic_dimension", DIMENSION);
-        if !view.is_trajectory() || rows.is_empty() {
-            outcomes.push(Err(Skip::of(&view.label, "the run is not a trajectory (layerscope track) with intrinsic_dimension")));
+        let found = view.found("intrinsic_dimension", DIMENSION, SAMPLE).filter(|_| view.is_trajectory());
+        let Some(found) = found else {
+            let reason = "the run is not a trajectory (layerscope track) with the variant twonn_razzhigaev of intrinsic_dimension";
+            outcomes.push(Err(Skip::of(&view.label, reason)));
             continue;
-        }
+        };
+        shown = shown.and(view.shown(found.selection));
         let mut points = Vec::new();
         for step in view.steps() {
             // The reference library's view: the last layer once, after its norm.
-            let profile = Profile::of(rows.iter().filter(|row| row.step == Some(step)).copied().collect());
-            let values: Vec<f64> = profile.rows.iter().filter_map(|row| row.value).collect();
+            let profile = Profile::of_step(&found.rows, Some(step));
+            let blocks = profile.rows.iter().filter(|row| row.point != Point::Embedding);
+            let values: Vec<f64> = blocks.filter_map(|row| row.value).collect();
             let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-            numbers.push(&[Cell::Text(view.run.model()), Cell::Integer(step), real(mean), Cell::Integer(values.len() as i64)]);
+            let variant = found.variant.map_or(Cell::Null, Cell::Text);
+            let place = [Cell::Text(view.run.model()), Cell::Integer(step), Cell::Text(found.selection), variant];
+            numbers.push(&[&place[..], &[real(mean), Cell::Integer(values.len() as i64)]].concat());
             points.push((step as f64, mean));
         }
         if let Some((step, mean)) =
@@ -58,33 +66,39 @@ pub(crate) fn shape2(context: &Context) -> Vec<Outcome> {
         return outcomes;
     }
     let panel = panel_of_steps("", "mean intrinsic dimension", lines);
-    let caption = format!("Intrinsic dimension (TwoNN), averaged over layers, by training step. {}", sentences.join(" "));
-    outcomes.push(finish("shape2".into(), vec![panel], 1, context.legend(&drawn, false), None, numbers, caption));
+    let caption = format!(
+        "Intrinsic dimension (TwoNN as Razzhigaev et al. fit it, means over batches), averaged over blocks, by training step. The embedding layer is left out. {}",
+        sentences.join(" ")
+    );
+    outcomes.push(finish("shape2".into(), vec![panel], context.legend(&drawn, false), None, numbers, caption, shown));
     outcomes
 }
 
 /// The Shape of Learning, figures 3 and 4: anisotropy by layer, one line per step, one model.
 pub(crate) fn shape3(context: &Context) -> Vec<Outcome> {
     context.each(|view| {
-        let rows = rows_of(view, "anisotropy_svd", ANISOTROPY);
         let steps = view.steps();
-        if !view.is_trajectory() || rows.is_empty() {
+        let found = view.found("anisotropy_svd", ANISOTROPY_OF_BATCHES, SAMPLE).filter(|_| view.is_trajectory());
+        let Some(found) = found else {
             return vec![Err(Skip::of(&view.label, "the run is not a trajectory (layerscope track) with anisotropy_svd"))];
-        }
+        };
         let mut numbers = Rows::new(&[
             ("model", Cells::Text),
             ("step", Cells::Integer),
             ("layer", Cells::Integer),
             ("point", Cells::Text),
+            ("selection", Cells::Text),
+            ("variant", Cells::Text),
             ("anisotropy_svd", Cells::Real),
         ]);
         let scale = Scale::around(Kind::Steps, steps.iter().map(|step| *step as f64));
         let (mut lines, mut hollow) = (Vec::new(), false);
         for step in &steps {
-            let profile = Profile::of(rows.iter().filter(|row| row.step == Some(*step)).copied().collect());
+            let profile = Profile::of_step(&found.rows, Some(*step));
             for row in profile.all() {
                 let place = [Cell::Text(view.run.model()), Cell::Integer(*step), integer(row.layer), Cell::Text(row.point.name())];
-                numbers.push(&[&place[..], &[real(row.value)]].concat());
+                let variant = found.variant.map_or(Cell::Null, Cell::Text);
+                numbers.push(&[&place[..], &[Cell::Text(found.selection), variant, real(row.value)]].concat());
             }
             hollow |= profile.before_norm.is_some();
             lines.push(profile.line(Paint::Map(scale.place(*step as f64)), |layer| layer as f64));
@@ -96,13 +110,15 @@ pub(crate) fn shape3(context: &Context) -> Vec<Outcome> {
         let panel = Panel::new(context.title(view), x, y, lines.into_iter().map(Mark::Line).collect());
         let bar = ColourBar { label: Text::plain("training step"), scale };
         let caption = format!(
-            "Anisotropy by layer in {} at {} training steps, from step {} to step {}.",
+            "Anisotropy by layer in {} at {} training steps, from step {} to step {}: {}.",
             tex::name(&view.name),
             steps.len(),
             tex::count(steps[0]),
-            tex::count(steps[steps.len() - 1])
+            tex::count(steps[steps.len() - 1]),
+            if found.variant == ANISOTROPY_OF_BATCHES[0] { "means over batches of kept states" } else { "of all states at once" }
         );
-        vec![finish(context.name("shape3", view), vec![panel], 1, context.legend(&[], hollow), Some(bar), numbers, caption)]
+        let shown = view.shown(found.selection);
+        vec![finish(context.name("shape3", view), vec![panel], context.legend(&[], hollow), Some(bar), numbers, caption, shown)]
     })
 }
 
@@ -123,38 +139,41 @@ impl Place {
         }
     }
 
-    fn rows(self, rows: &[Row]) -> Vec<Row> {
-        let last = rows.iter().filter_map(|row| row.layer.map(|layer| (layer, row.point))).max();
-        let here = |row: &&Row| match self {
-            Place::Input => row.point == Point::InputEmbedding,
-            Place::Output => row.point == Point::OutputEmbedding,
-            Place::LastState => row.layer.is_some() && row.layer.map(|layer| (layer, row.point)) == last,
+    /// The rows of a measure here, and their selection: a matrix has all of its rows, and states those that are shown.
+    fn rows(self, view: &View, measure: &str, variants: &[Option<&'static str>]) -> (Vec<Row>, &'static str) {
+        let matrix = |point: Point| {
+            let rows = variants.iter().map(|variant| view.rows(Key { measure, variant: *variant, selection: "all" }));
+            let mut here = rows.map(|rows| rows.iter().filter(|row| row.point == point).copied().collect::<Vec<Row>>());
+            (here.find(|rows| !rows.is_empty()).unwrap_or_default(), "all")
         };
-        rows.iter().filter(here).copied().collect()
+        match self {
+            Place::Input => matrix(Point::InputEmbedding),
+            Place::Output => matrix(Point::OutputEmbedding),
+            Place::LastState => {
+                let Some(Found { mut rows, selection, .. }) = view.found(measure, variants, &["all", "sample", "selected"]) else {
+                    return (Vec::new(), "all");
+                };
+                let last = rows.iter().map(|row| (row.layer, row.point)).max();
+                rows.retain(|row| Some((row.layer, row.point)) == last);
+                (rows, selection)
+            }
+        }
     }
 }
 
-/// Machina and Mercer: I(W) of the embedding matrices, unchanged and mean-centred.
+/// Machina and Mercer: I(W) of the embedding matrices and of the last hidden state, unchanged and mean-centred.
 pub(crate) fn machina1(context: &Context) -> Vec<Outcome> {
-    let variants: [(&str, &[Option<&str>]); 2] =
+    let variants: [(&str, &[Option<&'static str>]); 2] =
         [("as it is", &[Some("default"), Some("machina"), None]), ("mean-centred", &[Some("default_centred"), Some("machina_centred")])];
-    let caption = "Isotropy $I(W)$ of the embedding matrices (1 is isotropic), unchanged and mean-centred.";
-    vec![by_step_or_size(context, "machina1", "partition", "*I*(*W*)", &variants, &[Place::Input, Place::Output], caption)]
+    let caption = "Isotropy $I(W)$ of the embedding matrices and of the last hidden states that were kept (1 is isotropic), unchanged and mean-centred.";
+    vec![by_step_or_size(context, "machina1", "partition", "*I*(*W*)", &variants, caption)]
 }
 
 /// Machina and Mercer: mean cosine of the embedding matrices and of the last hidden state.
 pub(crate) fn machina2(context: &Context) -> Vec<Outcome> {
-    let variants: [(&str, &[Option<&str>]); 1] = [("", &[None])];
+    let variants: [(&str, &[Option<&'static str>]); 1] = [("", &[None])];
     let caption = "Mean cosine of the rows of the embedding matrices and of the last hidden states.";
-    vec![by_step_or_size(
-        context,
-        "machina2",
-        "mean_cosine",
-        "mean cosine",
-        &variants,
-        &[Place::Input, Place::Output, Place::LastState],
-        caption,
-    )]
+    vec![by_step_or_size(context, "machina2", "mean_cosine", "mean cosine", &variants, caption)]
 }
 
 /// A panel per place; along training steps where there are trajectories, else along the models' sizes.
@@ -163,14 +182,14 @@ fn by_step_or_size(
     id: &str,
     measure: &str,
     label: &str,
-    variants: &[(&str, &[Option<&str>])],
-    places: &[Place],
+    variants: &[(&str, &[Option<&'static str>])],
     caption: &str,
 ) -> Outcome {
     let training = context.views.iter().any(View::is_trajectory);
     let mut numbers = Rows::new(&[
         ("model", Cells::Text),
         ("place", Cells::Text),
+        ("selection", Cells::Text),
         ("variant", Cells::Text),
         ("step", Cells::Integer),
         ("parameters", Cells::Integer),
@@ -178,18 +197,20 @@ fn by_step_or_size(
     ]);
     let (mut panels, mut drawn) = (Vec::new(), Vec::new());
     let mut used = vec![false; variants.len()];
-    for place in places {
+    let mut shown = Shown::Any;
+    for place in [Place::Input, Place::Output, Place::LastState] {
         let (mut lines, mut markers) = (Vec::new(), Vec::new());
         for view in &context.views {
             let size = view.run.manifest.model.parameters.map(bounded);
             for (i, (variant, names)) in variants.iter().enumerate() {
-                let mut rows = place.rows(rows_of(view, measure, names));
+                let (mut rows, selection) = place.rows(view, measure, names);
                 rows.retain(|row| row.value.is_some() && (!training || row.step.is_some()));
                 rows.sort_by_key(|row| row.step);
                 for row in &rows {
                     numbers.push(&[
                         Cell::Text(view.run.model()),
                         Cell::Text(place.title()),
+                        Cell::Text(selection),
                         Cell::Text(variant),
                         integer(row.step),
                         integer(size),
@@ -198,6 +219,9 @@ fn by_step_or_size(
                 }
                 if rows.is_empty() {
                     continue;
+                }
+                if place == Place::LastState {
+                    shown = shown.and(view.shown(selection));
                 }
                 drawn.push(view.series);
                 used[i] = true;
@@ -232,12 +256,11 @@ fn by_step_or_size(
         let keys = if training {
             [LegendKey::Line(Paint::Quiet, false), LegendKey::Line(Paint::Quiet, true)]
         } else {
-            [LegendKey::Dot, LegendKey::Hollow]
+            [LegendKey::Dot(Paint::Quiet), LegendKey::Hollow]
         };
         legend.extend(keys.into_iter().zip(variants).map(|(key, (name, _))| (key, Text::plain(*name))));
     }
-    let columns = panels.len();
-    finish(id.into(), panels, columns, legend, None, numbers, caption.into())
+    finish(id.into(), panels, legend, None, numbers, caption.into(), shown)
 }
 
 /// What the final norm does: measures just before it and just after it.
@@ -252,21 +275,26 @@ pub(crate) fn machina3(context: &Context) -> Vec<Outcome> {
     let mut numbers = Rows::new(&[
         ("model", Cells::Text),
         ("measure", Cells::Text),
+        ("selection", Cells::Text),
         ("step", Cells::Integer),
         ("before", Cells::Real),
         ("after", Cells::Real),
     ]);
     let (mut panels, mut drawn, mut sentences) = (Vec::new(), Vec::new(), Vec::new());
+    let mut shown = Shown::Any;
     for (measure, label, variants) in MEASURES {
         let mut lines = Vec::new();
         for view in &context.views {
-            let pairs = before_and_after(rows_of(view, measure, variants));
+            let Some(found) = view.found(measure, variants, &["all", "sample", "selected"]) else { continue };
+            let pairs = before_and_after(&found.rows);
             if pairs.is_empty() || (training && !view.is_trajectory()) {
                 continue;
             }
+            shown = shown.and(view.shown(found.selection));
             drawn.push(view.series);
             pairs.iter().for_each(|(step, before, after)| {
-                numbers.push(&[Cell::Text(view.run.model()), Cell::Text(measure), integer(*step), real(Some(*before)), real(Some(*after))])
+                let place = [Cell::Text(view.run.model()), Cell::Text(measure), Cell::Text(found.selection), integer(*step)];
+                numbers.push(&[&place[..], &[real(Some(*before)), real(Some(*after))]].concat())
             });
             let last = pairs[pairs.len() - 1];
             if measure == "mean_cosine" {
@@ -309,16 +337,8 @@ pub(crate) fn machina3(context: &Context) -> Vec<Outcome> {
             (LegendKey::Line(Paint::Quiet, false), Text::plain("after")),
         ]);
     }
-    let columns = panels.len();
-    vec![finish(
-        "machina3".into(),
-        panels,
-        columns,
-        legend,
-        None,
-        numbers,
-        format!("Effect of the final norm: measures just before and just after it. {}", sentences.join(" ")),
-    )]
+    let caption = format!("Effect of the final norm: measures just before and just after it. {}", sentences.join(" "));
+    vec![finish("machina3".into(), panels, legend, None, numbers, caption, shown)]
 }
 
 /// Step, value at the last block, value after the final norm.
@@ -346,15 +366,16 @@ fn panel_of_steps(title: &str, label: &str, lines: Vec<Line>) -> Panel {
 fn finish(
     name: String,
     panels: Vec<Panel>,
-    columns: usize,
     legend: Vec<(LegendKey, Text)>,
     colour_bar: Option<ColourBar>,
     numbers: Rows,
     caption: String,
+    shown: Shown,
 ) -> Outcome {
+    let columns = panels.len();
     let preferred = if columns > 1 { Preferred::Page } else { Preferred::Column };
     let sheet = Sheet { columns, ratio: if columns > 1 { 0.92 } else { 0.75 }, legend, colour_bar, preferred, panels };
     let table: Table = numbers.table().map_err(|error| Skip::new(error.line()))?;
     let description = format!("{name}: {}", sheet.panels.iter().map(|panel| panel.y.label.characters()).collect::<Vec<_>>().join(", "));
-    Ok(Plate { name, body: Body::Panels(sheet), numbers: vec![("", table)], caption: caption.trim().into(), description })
+    Ok(Plate { name, body: Body::Panels(sheet), numbers: vec![("", table)], caption: caption.trim().into(), shown, description })
 }

@@ -84,7 +84,7 @@ impl Columns {
     }
 
     /// Numbers that are only drawn.
-    fn singles(&mut self, name: &str, values: impl Iterator<Item = Option<f64>>) {
+    pub fn singles(&mut self, name: &str, values: impl Iterator<Item = Option<f64>>) {
         self.start(name, "f32");
         values.for_each(|value| self.data.extend((value.unwrap_or(f64::NAN) as f32).to_le_bytes()));
     }

@@ -1,19 +1,22 @@
 //! A large table, in memory or on disk, cut by point: the block of each is made when it is asked for.
+//!
+//! Where some states are massive, a point also has a block of the typical ones.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 
-use super::block::{Block, Columns};
+use super::block::Block;
+use super::groups::Groups;
+use super::steps::evenly;
+use super::token_components;
 use crate::error::Result;
 use crate::export::parquet::StoredTable;
-use crate::table::{Column, Table};
+use crate::states::States;
+use crate::table::Table;
 
-/// Columns that say where a row belongs; a block of one point does not repeat them.
-const POINT: [&str; 2] = ["layer", "point"];
-
-/// Columns that a group has at every point alike.
-const GROUP: [&str; 5] = ["group_id", "group", "raw", "subwords", "n"];
+/// Columns that say where a row belongs; a block does not repeat them.
+const PLACE: [&str; 3] = ["layer", "point", "selection"];
 
 /// Where a table is.
 pub(super) enum Holder<'a> {
@@ -22,15 +25,15 @@ pub(super) enum Holder<'a> {
 }
 
 impl Holder<'_> {
-    fn pieces(&self) -> usize {
+    pub fn pieces(&self) -> usize {
         match self {
             Holder::Memory(_) => 1,
             Holder::Disk(table) => table.pieces(),
         }
     }
 
-    /// The rows of a piece, with at least these columns.
-    fn piece(&self, at: usize, columns: Option<&[&str]>) -> Result<Cow<'_, Table>> {
+    /// The rows of a piece, with at least these columns where the table has them.
+    pub fn piece(&self, at: usize, columns: Option<&[&str]>) -> Result<Cow<'_, Table>> {
         match self {
             Holder::Memory(table) => Ok(Cow::Borrowed(table)),
             Holder::Disk(table) => table.piece(at, columns).map(Cow::Owned),
@@ -38,20 +41,37 @@ impl Holder<'_> {
     }
 }
 
+/// The states that a row of a table is about; all of them in tables without such a column.
+pub(super) fn states_of(table: &Table, row: usize) -> States {
+    table.text("selection", row).and_then(States::named).unwrap_or(States::All)
+}
+
 /// A table and the rows of its points.
 pub(super) struct Cut<'a> {
     /// What it is called in the names of blocks.
     pub kind: &'static str,
+    /// How many of its points are not here.
+    pub left_out: usize,
     table: Holder<'a>,
     points: Vec<Point>,
     groups: Option<Groups>,
 }
 
-/// A point and its rows: pieces of the table and stretches of them.
+/// Rows of a table: its pieces and stretches of them.
+type Rows = Vec<(usize, Range<usize>)>;
+
+/// A point and its rows.
 struct Point {
     layer: Option<i64>,
     name: String,
-    rows: Vec<(usize, Range<usize>)>,
+    all: Rows,
+    typical: Rows,
+}
+
+impl Point {
+    fn rows(&self) -> usize {
+        self.all.iter().chain(&self.typical).map(|(_, stretch)| stretch.len()).sum()
+    }
 }
 
 impl<'a> Cut<'a> {
@@ -59,39 +79,58 @@ impl<'a> Cut<'a> {
     pub fn new(kind: &'static str, table: Holder<'a>) -> Result<Cut<'a>> {
         let points = points(&table)?;
         let groups = (kind == "groups").then(|| Groups::new(&table)).transpose()?;
-        Ok(Cut { kind, table, points, groups })
+        Ok(Cut { kind, left_out: 0, table, points, groups })
     }
 
-    /// Layer and name of every point, in the order in which they come.
-    pub fn places(&self) -> impl ExactSizeIterator<Item = (Option<i64>, &str)> {
-        self.points.iter().map(|point| (point.layer, point.name.as_str()))
+    /// With so many rows at most: some of its points, evenly spaced, the last among them.
+    pub fn within(mut self, rows: usize) -> Cut<'a> {
+        let (before, largest) = (self.points.len(), self.points.iter().map(Point::rows).max().unwrap_or(0).max(1));
+        self.points = evenly(self.points, (rows / largest).max(1)).collect();
+        self.left_out = before - self.points.len();
+        self
+    }
+
+    /// Layer and name of every point, in the order in which they come, and whether it has typical states of its own.
+    pub fn places(&self) -> impl ExactSizeIterator<Item = (Option<i64>, &str, bool)> {
+        self.points.iter().map(|point| (point.layer, point.name.as_str(), !point.typical.is_empty()))
     }
 
     /// What groups are called and how often they occur, in a table of groups.
     pub fn names(&self) -> Option<Block> {
-        self.groups.as_ref().map(|groups| Block::table(&groups.names, &[], &[]))
+        self.groups.as_ref().map(Groups::names)
     }
 
-    /// The block of a point.
-    pub fn block(&self, place: usize) -> Result<Option<Block>> {
+    /// The block of a point. That of the typical states says only what differs, where most does not.
+    pub fn block(&self, place: usize, states: States) -> Result<Option<Block>> {
         let Some(point) = self.points.get(place) else { return Ok(None) };
-        let rows = self.rows(point)?;
-        Ok(Some(match &self.groups {
-            Some(groups) => groups.point(&rows),
-            None => Block::table(&rows, &POINT, &["x", "y"]),
+        if states == States::Typical && point.typical.is_empty() {
+            return Ok(None);
+        }
+        let all = || self.rows(&point.all);
+        let typical = || self.rows(&point.typical);
+        Ok(Some(match (&self.groups, self.kind, states) {
+            (Some(groups), _, States::All) => groups.point(&all()?),
+            (Some(groups), _, States::Typical) => groups.difference(&typical()?, &all()?),
+            (None, "token_components", States::All) => token_components::block(&all()?),
+            (None, "token_components", States::Typical) => token_components::difference(&typical()?, &all()?),
+            (None, _, States::All) => Block::table(&all()?, &PLACE, &["x", "y"]),
+            (None, _, States::Typical) => Block::table(&typical()?, &PLACE, &["x", "y"]),
         }))
     }
 
-    fn rows(&self, point: &Point) -> Result<Table> {
+    fn rows(&self, stretches: &Rows) -> Result<Table> {
         let mut pieces: Vec<Cow<Table>> = Vec::new();
         let mut rows = Vec::new();
         let mut last = None;
-        for (piece, stretch) in &point.rows {
+        for (piece, stretch) in stretches {
             if last != Some(piece) {
                 pieces.push(self.table.piece(*piece, None)?);
                 last = Some(piece);
             }
             rows.extend(stretch.clone().map(|row| (pieces.len() - 1, row)));
+        }
+        if pieces.is_empty() {
+            pieces.push(self.table.piece(0, None)?); // the columns of no rows
         }
         Table::gather(&pieces.iter().map(AsRef::as_ref).collect::<Vec<_>>(), &rows)
     }
@@ -102,74 +141,20 @@ fn points(table: &Holder) -> Result<Vec<Point>> {
     let mut places: HashMap<(Option<i64>, String), usize> = HashMap::new();
     let mut points: Vec<Point> = Vec::new();
     for at in 0..table.pieces() {
-        let piece = table.piece(at, Some(&POINT))?;
-        let key = |row: usize| (piece.integer("layer", row), piece.text("point", row).unwrap_or(""));
+        let piece = table.piece(at, Some(&PLACE))?;
+        let key = |row: usize| (piece.integer("layer", row), piece.text("point", row).unwrap_or(""), states_of(&piece, row));
         let mut start = 0;
         while start < piece.rows() {
-            let (layer, name) = key(start);
-            let end = (start..piece.rows()).find(|&row| key(row) != (layer, name)).unwrap_or(piece.rows());
+            let (layer, name, states) = key(start);
+            let end = (start..piece.rows()).find(|&row| key(row) != (layer, name, states)).unwrap_or(piece.rows());
             let place = *places.entry((layer, name.to_owned())).or_insert_with(|| {
-                points.push(Point { layer, name: name.to_owned(), rows: Vec::new() });
+                points.push(Point { layer, name: name.to_owned(), all: Vec::new(), typical: Vec::new() });
                 points.len() - 1
             });
-            points[place].rows.push((at, start..end));
+            let rows = if states == States::All { &mut points[place].all } else { &mut points[place].typical };
+            rows.push((at, start..end));
             start = end;
         }
     }
     Ok(points)
-}
-
-/// The groups of a run, each once, rarest first (frequent ones are drawn last, on top).
-struct Groups {
-    names: Table,
-    /// Rows of `names` by id; more than one where groups share it.
-    places: HashMap<Option<i64>, Vec<usize>>,
-}
-
-impl Groups {
-    fn new(table: &Holder) -> Result<Groups> {
-        let mut seen: HashSet<(Option<i64>, Option<String>)> = HashSet::new();
-        let mut parts = Vec::new();
-        let mut rows: Vec<(usize, usize)> = Vec::new();
-        for at in 0..table.pieces() {
-            let piece = table.piece(at, Some(&GROUP))?;
-            let key = |row: usize| (piece.integer("group_id", row), piece.text("group", row).map(str::to_owned));
-            let fresh: Vec<(usize, usize)> = (0..piece.rows()).filter(|&row| seen.insert(key(row))).map(|row| (0, row)).collect();
-            let others: Vec<&str> = piece.columns().map(|(name, _)| name).filter(|name| !GROUP.contains(name)).collect();
-            rows.extend((0..fresh.len()).map(|row| (at, row)));
-            parts.push(Table::gather(&[piece.as_ref()], &fresh)?.without(&others));
-        }
-        rows.sort_by_key(|&(part, row)| parts[part].integer("n", row));
-        let names = Table::gather(&parts.iter().collect::<Vec<_>>(), &rows)?;
-        let mut places: HashMap<Option<i64>, Vec<usize>> = HashMap::new();
-        (0..names.rows()).for_each(|row| places.entry(names.integer("group_id", row)).or_default().push(row));
-        Ok(Groups { names, places })
-    }
-
-    /// Their measures at one point, in the same order; and how often they occur there, should that differ.
-    fn point(&self, table: &Table) -> Block {
-        let mut at = vec![None; self.names.rows()];
-        for row in 0..table.rows() {
-            let name = table.text("group", row);
-            let place = self
-                .places
-                .get(&table.integer("group_id", row))
-                .and_then(|places| places.iter().find(|&&place| self.names.text("group", place) == name));
-            if let Some(&place) = place {
-                at[place] = Some(row);
-            }
-        }
-        let mut columns = Columns::new(at.len());
-        for (name, column) in table.columns() {
-            match column {
-                Column::Real(values) if !GROUP.contains(&name) => columns.reals(name, at.iter().map(|row| row.and_then(|row| values[row]))),
-                _ => {}
-            }
-        }
-        let count = |row: &Option<usize>| row.map_or(Some(0), |row| table.integer("n", row));
-        if at.iter().enumerate().any(|(place, row)| count(row) != self.names.integer("n", place)) {
-            columns.integers("n", at.iter().map(count));
-        }
-        columns.finish()
-    }
 }

@@ -4,18 +4,23 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use layerscope_stats::measure::MEASURES;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Settings;
 use super::block::Block;
 use super::cut::{Cut, Holder};
 use super::steps::{Parts, Projection, StepSource, steps_of};
+use super::token_components;
 use crate::error::{Error, Result};
 use crate::export::parquet::StoredTable;
 use crate::run::Run;
+use crate::states::{States, has_typical_groups, massive_line};
 
 /// The tables that are cut by point, those of small blocks first.
-pub(super) const LARGE: [&str; 4] = ["spectra", "components", "tokens", "groups"];
+pub(super) const LARGE: [&str; 6] = ["spectra", "massive", "components", "tokens", "groups", TOKEN_COMPONENTS];
+
+/// The largest one, of which a file does not always have all points.
+pub(super) const TOKEN_COMPONENTS: &str = "token_components";
 
 /// What takes a block and its name.
 type Emit<'a> = dyn FnMut(&str, Block) -> Result<()> + 'a;
@@ -29,16 +34,25 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Of a run that was read.
+    /// Of a run that was read; tables that only the page wants stay on disk.
     pub fn of(run: &'a Run) -> Result<Source<'a>> {
-        let tables = [&run.spectra, &run.components, &run.tokens, &run.groups];
-        let cut = |(kind, table): (&'static str, &'a Option<_>)| table.as_ref().map(|table| Cut::new(kind, Holder::Memory(table)));
-        Source::new(Cow::Borrowed(run), LARGE.into_iter().zip(tables).filter_map(cut).collect::<Result<_>>()?, Parts::Some)
+        let cut = |kind: &'static str| {
+            let table = match kind {
+                "spectra" => &run.spectra,
+                "components" => &run.components,
+                "tokens" => &run.tokens,
+                "groups" => &run.groups,
+                TOKEN_COMPONENTS => return stored(&run.folder, kind).map(|cut| Ok(cut?.within(token_components::ROWS))),
+                _ => return stored(&run.folder, kind),
+            };
+            table.as_ref().map(|table| Cut::new(kind, Holder::Memory(table)))
+        };
+        Source::new(Cow::Borrowed(run), LARGE.into_iter().filter_map(cut).collect::<Result<_>>()?, Parts::Some)
     }
 
     /// Of a run on disk, whose large tables stay there.
     pub fn open(folder: &Path) -> Result<Source<'static>> {
-        Source::new(Cow::Owned(Run::open_small(folder)?), cuts_in(folder)?, Parts::All)
+        Source::new(Cow::Owned(Run::open_small(folder)?), cuts_in(folder, &LARGE)?, Parts::All)
     }
 
     fn new(run: Cow<'a, Run>, cuts: Vec<Cut<'a>>, parts: Parts) -> Result<Source<'a>> {
@@ -86,13 +100,15 @@ impl Other<'_> {
     }
 }
 
-/// The large tables of a run on disk.
-pub(super) fn cuts_in(folder: &Path) -> Result<Vec<Cut<'static>>> {
-    let cut = |kind: &'static str| {
-        let path = Run::stored(folder, kind)?;
-        Some(StoredTable::open(&path).and_then(|table| Cut::new(kind, Holder::Disk(table))))
-    };
-    LARGE.into_iter().filter_map(cut).collect()
+/// Some of the large tables of a run on disk.
+pub(super) fn cuts_in(folder: &Path, kinds: &[&'static str]) -> Result<Vec<Cut<'static>>> {
+    kinds.iter().filter_map(|kind| stored(folder, kind)).collect()
+}
+
+/// A table on disk, where there is one.
+fn stored(folder: &Path, kind: &'static str) -> Option<Result<Cut<'static>>> {
+    let path = Run::stored(folder, kind)?;
+    Some(StoredTable::open(&path).and_then(|table| Cut::new(kind, Holder::Disk(table))))
 }
 
 /// Emits the index, then the blocks every view needs.
@@ -101,7 +117,12 @@ pub(super) fn common(sources: &[Source], labels: &[String], title: &str, setting
     let mut entries = Vec::new();
     for (i, (source, label)) in sources.iter().zip(labels).enumerate() {
         let run = &source.run;
-        let mut entry = json!({"label": label, "manifest": run.manifest});
+        let left_out: Map<String, Value> =
+            source.cuts.iter().filter(|cut| cut.left_out > 0).map(|cut| (cut.kind.to_owned(), json!(cut.left_out))).collect();
+        let mut entry = json!({
+            "label": label, "manifest": run.manifest, "left_out": left_out,
+            "massive": massive_line(&run.layers), "has_typical": has_typical_groups(&run.layers),
+        });
         let mut small = |kind: &str, block: Block| {
             let name = format!("run{i}.{kind}");
             entry[kind] = json!(name);
@@ -128,6 +149,7 @@ pub(super) fn common(sources: &[Source], labels: &[String], title: &str, setting
     let index = json!({
         "format": 1, "program": env!("CARGO_PKG_VERSION"), "title": title,
         "frequency": settings.frequency.as_ref().map(|range| [*range.start(), *range.end()]),
+        "states": States::lead(&sources.iter().map(|source| source.run.as_ref()).collect::<Vec<_>>()).name(),
         "measures": measures, "runs": entries,
     });
     emit("index", Block::json(&index))?;
@@ -136,9 +158,22 @@ pub(super) fn common(sources: &[Source], labels: &[String], title: &str, setting
 
 /// What the index says of a table: its points and the blocks of each.
 fn places((prefix, cut): (String, &Cut)) -> (String, Value) {
-    let place =
-        |(k, (layer, point)): (usize, (Option<i64>, &str))| json!({"layer": layer, "point": point, "block": format!("{prefix}{k}")});
+    let place = |(k, (layer, point, has_typical)): (usize, (Option<i64>, &str, bool))| {
+        let mut place = json!({"layer": layer, "point": point, "block": name(&prefix, k, States::All)});
+        if has_typical {
+            place["typical"] = json!(name(&prefix, k, States::Typical));
+        }
+        place
+    };
     (cut.kind.to_owned(), cut.places().enumerate().map(place).collect())
+}
+
+/// The name of a point's block.
+fn name(prefix: &str, place: usize, states: States) -> String {
+    match states {
+        States::All => format!("{prefix}{place}"),
+        States::Typical => format!("{prefix}{place}.{}", states.name()),
+    }
 }
 
 /// Emits the blocks of all points, and those of steps.
@@ -148,9 +183,13 @@ pub(super) fn points(sources: &[Source], emit: &mut Emit) -> Result<()> {
             other.block().map_or(Ok(()), |block| emit(&name, block))?;
         }
         for (prefix, cut) in source.cuts(i) {
-            for place in 0..cut.places().len() {
-                let block = cut.block(place)?.ok_or_else(|| Error::table(format!("there is no block {prefix}{place}")))?;
-                emit(&format!("{prefix}{place}"), block)?;
+            for (place, (_, _, has_typical)) in cut.places().enumerate() {
+                let states = [States::All, States::Typical].into_iter().take(1 + usize::from(has_typical));
+                for states in states {
+                    let name = name(&prefix, place, states);
+                    let block = cut.block(place, states)?.ok_or_else(|| Error::table(format!("there is no block {name}")))?;
+                    emit(&name, block)?;
+                }
             }
         }
     }
@@ -166,6 +205,10 @@ pub(super) fn point(sources: &[Source], name: &str) -> Result<Option<Block>> {
     let mut cuts = sources.iter().enumerate().flat_map(|(i, source)| source.cuts(i));
     // A name is one only as it is written in the index: `7`, neither `07` nor `+7`.
     let place = |number: &str| number.parse::<usize>().ok().filter(|place| place.to_string() == number);
-    let found = cuts.find_map(|(prefix, cut)| Some((cut, place(name.strip_prefix(&prefix)?)?)));
-    found.map_or(Ok(None), |(cut, place)| cut.block(place))
+    let (whole, states) = match name.strip_suffix(".typical") {
+        Some(whole) => (whole, States::Typical),
+        None => (name, States::All),
+    };
+    let found = cuts.find_map(|(prefix, cut)| Some((cut, place(whole.strip_prefix(&prefix)?)?)));
+    found.map_or(Ok(None), |(cut, place)| cut.block(place, states))
 }

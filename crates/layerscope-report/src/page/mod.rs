@@ -3,15 +3,18 @@
 //! The page's code is built from `web/` into `assets/page.html`, with a Content-Security-Policy that names that code by its hash
 //! and forbids everything else. The data of the runs follows as blocks of typed columns in base64, inside script elements that no
 //! browser runs, so no text of a run can become mark-up. The blocks of a point are decoded when it is
-//! shown. A trajectory's page also has the tables of its steps, as many as fit into a file.
+//! shown. A trajectory's page also has the tables of its steps, as many as fit into a file. Where some states are massive, a point
+//! has a second block, of the typical ones; the index says which the page shows first.
 //!
 //! [`Served`] is the same page for a server: blocks of single points stay on disk until the page asks for them.
 
 mod block;
 mod cut;
+mod groups;
 mod index;
 mod served;
 mod steps;
+mod token_components;
 
 use std::io::Write;
 use std::ops::RangeInclusive;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::block::Block;
 use super::cut::Cut;
-use super::index::{LARGE, cuts_in};
+use super::index::{LARGE, TOKEN_COMPONENTS, cuts_in};
 use crate::error::Result;
 use crate::run::{Run, Step};
 use crate::table::Table;
@@ -35,15 +35,17 @@ pub(super) struct StepSource {
 /// The steps that a page has.
 pub(super) fn steps_of(run: &Run, parts: Parts) -> Result<Vec<StepSource>> {
     let steps = run.steps();
+    // The largest table is left to the server: for one of it a file holds several steps of the others.
+    let kinds: Vec<&'static str> = LARGE.into_iter().filter(|kind| parts == Parts::All || *kind != TOKEN_COMPONENTS).collect();
     let file = |step: &Step, kind: &&str| Some(Run::stored(&step.folder, kind)?.metadata().ok()?.len());
-    let size = |step: &Step| LARGE.iter().filter_map(|kind| file(step, kind)).sum::<u64>();
+    let size = |step: &Step| kinds.iter().filter_map(|kind| file(step, kind)).sum::<u64>();
     let largest = steps.iter().map(size).max().unwrap_or(0).max(1);
     let count = if parts == Parts::All { steps.len() } else { (BYTES / largest).max(1) as usize };
-    evenly(steps, count).map(|step| Ok(StepSource { cuts: cuts_in(&step.folder)?, step })).collect()
+    evenly(steps, count).map(|step| Ok(StepSource { cuts: cuts_in(&step.folder, &kinds)?, step })).collect()
 }
 
 /// So many, evenly spaced, the last one among them.
-fn evenly<T>(all: Vec<T>, count: usize) -> impl Iterator<Item = T> {
+pub(super) fn evenly<T>(all: Vec<T>, count: usize) -> impl Iterator<Item = T> {
     let (count, last) = (count.min(all.len()), all.len().saturating_sub(1));
     let chosen: Vec<usize> = (0..count).map(|i| if count == 1 { last } else { i * last / (count - 1) }).collect();
     all.into_iter().enumerate().filter(move |(i, _)| chosen.contains(i)).map(|(_, one)| one)

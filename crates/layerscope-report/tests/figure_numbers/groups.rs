@@ -39,8 +39,12 @@ fn regressions_follow_the_frequency_range() {
             }
             plotted_groups(&out.csv(&format!("{figure}.csv")), &runs, range);
         }
-        let labelled: Vec<_> = out.csv("fig8-encoder-base.csv").into_iter().filter(|row| row["labelled"] == "0").collect();
-        plotted_groups(&labelled, &runs, (1, i64::MAX));
+        plotted_groups(&out.csv("fig8-encoder-base.csv"), &runs, range);
+        // The line of figure 8 is of all groups.
+        let [_, _, m, v] = columns(&groups(&runs[0], 2, "block", (1, i64::MAX)));
+        let (slope, r2) = line(&m, &v);
+        let said = format!("slope {slope:.3}, R² {r2:.3}").replace('-', "−");
+        assert!(characters(&out.text("fig8-encoder-base.svg")).contains(&said), "{said}");
         for row in out.csv("fig4.csv").iter().chain(&out.csv("fig17.csv")) {
             let [log_n, q, m, v] = columns(&groups(run_of(&runs, row), row["layer"].parse().unwrap(), &row["point"], range));
             let on_log_n = |values: &[f64]| line(&log_n, &values.iter().map(|value| (1.0 + value).log10()).collect::<Vec<f64>>()).0;
@@ -58,11 +62,18 @@ fn regressions_follow_the_frequency_range() {
     }
 }
 
-/// Every row is a group of its run with its own numbers, and at every point all groups of the range are there.
+/// What is written in an SVG, without its tags.
+fn characters(svg: &str) -> String {
+    svg.split('<').filter_map(|piece| piece.split_once('>')).map(|(_, text)| text).collect()
+}
+
+/// Every row is a group of its run with its own numbers, selected if it is in the range, and at every point all groups are there.
 fn plotted_groups(rows: &[BTreeMap<String, String>], runs: &[Run], range: (i64, i64)) {
     let mut seen: BTreeMap<(String, String, String), usize> = BTreeMap::new();
     for row in rows {
-        let all = groups(run_of(runs, row), row["layer"].parse().unwrap(), &row["point"], range);
+        let all = groups(run_of(runs, row), row["layer"].parse().unwrap(), &row["point"], (1, i64::MAX));
+        let n: i64 = row["n"].parse().unwrap();
+        assert!(row.get("selected").is_none_or(|selected| (selected == "1") == (range.0..=range.1).contains(&n)), "{row:?}");
         let own = |name: &str| row.get(name).map(|text| text.parse::<f64>().unwrap());
         let log = |value: f64| (1.0 + value).log10();
         let same = |group: &&(String, i64, f64, f64, f64)| {
@@ -72,7 +83,7 @@ fn plotted_groups(rows: &[BTreeMap<String, String>], runs: &[Run], range: (i64, 
         };
         assert_eq!(all.iter().filter(same).count(), 1, "{row:?}");
         *seen.entry((row["model"].clone(), row["layer"].clone(), row["point"].clone())).or_default() += 1;
-        if row.get("labelled").is_none() && seen[&(row["model"].clone(), row["layer"].clone(), row["point"].clone())] == 1 {
+        if seen[&(row["model"].clone(), row["layer"].clone(), row["point"].clone())] == 1 {
             let here = rows.iter().filter(|other| ["model", "layer", "point"].iter().all(|name| other[*name] == row[*name])).count();
             assert_eq!(here, all.len(), "{row:?}");
         }
@@ -98,6 +109,9 @@ fn words_are_plotted_all_and_with_their_subwords() {
         assert_eq!(cell(table, "subwords", at), Cell::Integer(row["subwords"].parse().unwrap()), "{row:?}");
     }
     assert!(!out.0.join("fig22-fit.csv").exists(), "no regression");
+    let written = characters(&out.text("fig22.svg"));
+    assert!(written.contains("1 subword") && written.contains("4 or more"), "a legend, not a scale");
+    assert!(rows.iter().any(|row| number(row, "subwords") > 4.0), "words of more parts share a colour");
 }
 
 #[test]
@@ -155,7 +169,7 @@ fn histograms_count_every_group() {
     let rows = out.csv("fig14.csv");
     assert_eq!(rows.len(), 5 * 3 * 50);
     for (layer, point) in [("0", "embedding"), ("1", "block"), ("2", "block"), ("3", "block"), ("4", "block")] {
-        let [_, q, m, v] = columns(&groups(&runs[0], layer.parse().unwrap(), point, (10, 100_000)));
+        let [_, q, m, v] = columns(&groups(&runs[0], layer.parse().unwrap(), point, (1, i64::MAX)));
         for (name, mut values) in [("q", q), ("m", m), ("v", v)] {
             let own: Vec<_> = rows.iter().filter(|row| row["layer"] == layer && row["quantity"] == name).collect();
             let mean = values.iter().sum::<f64>() / values.len() as f64;

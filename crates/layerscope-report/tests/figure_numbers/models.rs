@@ -28,16 +28,18 @@ fn trajectories_average_and_compare() {
     let rows = out.csv("shape2.csv");
     assert_eq!(rows.len(), 4);
     for row in &rows {
-        // Layers 0 to 3, the last one after its norm only.
-        let mean = places[..4].iter().map(|place| of("intrinsic_dimension", "twonn", place, &row["step"])).sum::<f64>() / 4.0;
-        assert!((number(row, "mean_intrinsic_dimension") - mean).abs() < 1e-12 && row["layers"] == "4", "{row:?} {mean}");
+        // Layers 1 to 3, the last one after its norm only, by the estimator of the paper.
+        let mean = places[1..4].iter().map(|place| of("intrinsic_dimension", "twonn_razzhigaev", place, &row["step"])).sum::<f64>() / 3.0;
+        assert!((number(row, "mean_intrinsic_dimension") - mean).abs() < 1e-12 && row["layers"] == "3", "{row:?} {mean}");
     }
+    assert!(out.text("figures.tex").contains("The embedding layer is left out."));
     let rows = out.csv("shape3.csv");
     assert_eq!(rows.len(), 4 * 5, "four steps, five points: the last block beside its norm");
     for row in &rows {
         let place = places.iter().find(|(layer, point)| *layer == row["layer"] && *point == row["point"]).unwrap();
-        assert_eq!(number(row, "anisotropy_svd"), of("anisotropy_svd", "corpus", place, &row["step"]), "{row:?}");
+        assert_eq!(number(row, "anisotropy_svd"), of("anisotropy_svd", "batch4096", place, &row["step"]), "{row:?}");
     }
+    assert!(out.text("figures.tex").contains("means over batches"));
     let rows = out.csv("machina3.csv");
     assert_eq!(rows.len(), 4 * 4);
     for row in &rows {
@@ -53,8 +55,9 @@ fn trajectories_average_and_compare() {
         other => panic!("{other}"),
     };
     let rows = out.csv("machina1.csv");
-    assert_eq!(rows.len(), 4 * 2 * 2);
+    assert_eq!(rows.len(), 4 * 3 * 2);
     for row in &rows {
+        assert_eq!(row["selection"], if row["place"] == "Last hidden state" { "sample" } else { "all" });
         let variant = if row["variant"] == "mean-centred" { "default_centred" } else { "default" };
         assert_eq!(number(row, "partition"), of("partition", variant, &point(&row["place"]), &row["step"]), "{row:?}");
         assert_eq!(row["parameters"], DECODER.parameters.to_string());
@@ -114,7 +117,8 @@ fn tables_of_facts_are_those_of_the_manifests() {
     draw(&runs, &only(&["table1", "table3"]), &out);
     for (row, run) in out.csv("table1.csv").iter().zip(&runs) {
         let model = &run.manifest.model;
-        let facts = [model.layers, model.width, model.heads, model.parameters].map(|count| count.unwrap().to_string());
+        let facts =
+            [model.layers.map(|blocks| blocks + 1), model.width, model.heads, model.parameters].map(|count| count.unwrap().to_string());
         assert_eq!(["layers", "dimensions", "heads", "parameters"].map(|name| row[name].clone()), facts);
         assert_eq!(row["model"], run.model());
     }

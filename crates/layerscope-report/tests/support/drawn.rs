@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use layerscope_report::figure::{self, Drawing, Settings};
 use layerscope_report::{Cell, Run, Table};
-use layerscope_testing::made_up_runs::{DECODER, ENCODER, Shape, run};
+use layerscope_testing::made_up_runs::{DECODER, ENCODER, SINKS, Shape, run};
 
 use super::files::Folder;
 
@@ -31,11 +31,24 @@ pub fn trained() -> Run {
     run(&Shape { name: "trained", layers: 3, groups: 40, steps: &[0, 8, 512, 4000], ..DECODER })
 }
 
-/// The groups of a run at a point by the definition of the frequency range.
+/// A decoder with massive states in its middle layers.
+pub fn sinks() -> Run {
+    run(&Shape { layers: 8, groups: 120, token_states: 4, ..SINKS })
+}
+
+/// The groups of a run at a point by the definition of the frequency range, of all states.
 pub fn groups(run: &Run, layer: i64, point: &str, range: (i64, i64)) -> Vec<(String, i64, f64, f64, f64)> {
+    groups_of(run, "all", layer, point, range)
+}
+
+/// The same of the states of a selection.
+pub fn groups_of(run: &Run, states: &str, layer: i64, point: &str, range: (i64, i64)) -> Vec<(String, i64, f64, f64, f64)> {
     let table = run.groups.as_ref().unwrap();
     let mut found = Vec::new();
     for row in 0..table.rows() {
+        if table.text("selection", row).unwrap_or("all") != states {
+            continue;
+        }
         let (Cell::Integer(n), Cell::Text(name)) = (cell(table, "n", row), cell(table, "group", row)) else { unreachable!() };
         let (Cell::Real(q), Cell::Real(m), Cell::Real(v)) = (cell(table, "q", row), cell(table, "m", row), cell(table, "v", row)) else {
             unreachable!()

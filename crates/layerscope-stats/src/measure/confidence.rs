@@ -36,9 +36,9 @@ impl BlockErrors {
         Ok(BlockErrors::of(difference))
     }
 
-    /// Fills in the standard errors of the rows of all states that it knows.
+    /// Fills in the standard errors of the rows of all states that it knows: plug-in values.
     pub(super) fn apply(&self, rows: &mut [LayerRow]) {
-        for row in rows.iter_mut().filter(|row| row.selection == Selection::All && row.value.is_some()) {
+        for row in rows.iter_mut().filter(|row| row.selection == Selection::All && row.variant.is_none() && row.value.is_some()) {
             let known = match row.measure {
                 "q" => self.q,
                 "m" => self.m,

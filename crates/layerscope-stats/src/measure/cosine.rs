@@ -5,7 +5,7 @@ use super::fit::{Spread, jackknife};
 use super::layer_rows::{Estimate, Rows};
 use super::row::Computation;
 use super::selection::{Selection, Summary, square_norm};
-use crate::sketch::CorpusMoments;
+use crate::sketch::{CorpusMoments, SequenceSimilarity};
 
 /// Groups with fewer states say little of self-similarity.
 const MIN_STATES: u64 = 5;
@@ -39,9 +39,9 @@ pub fn self_similarity(summary: &Summary) -> Estimate {
 
 pub(super) static COMPUTATION: Computation = Computation::of_moments(compute);
 
-/// The cosine rows of one selection; similarity within sequences is known of all states only.
+/// The cosine rows of one selection; similarity within sequences has no frequency range.
 fn compute(inputs: &MomentInputs<'_>, rows: &mut Rows) {
-    let (summary, sequences) = (inputs.summary, inputs.moments.sequences());
+    let summary = inputs.summary;
     let totals = summary.totals.as_ref();
     let overall = totals.and_then(|totals| totals.mean_cosine);
     let adjusted = |value: Option<f64>| Some(value? - overall?);
@@ -49,9 +49,13 @@ fn compute(inputs: &MomentInputs<'_>, rows: &mut Rows) {
     let similarity = self_similarity(summary);
     rows.push_estimate("self_similarity", similarity);
     rows.push("self_similarity_adjusted", adjusted(similarity.value), similarity.n);
-    if summary.selection == Selection::All {
-        let counted = sequences.sequences();
-        rows.push("intra_sentence_similarity", sequences.mean(), counted);
-        rows.push("intra_sentence_similarity_adjusted", adjusted(sequences.mean()), counted);
-    }
+    let sequences = match summary.selection {
+        Selection::All => Some(inputs.moments.sequences()),
+        Selection::Typical if inputs.moments.massive_states() == 0 => Some(inputs.moments.sequences()),
+        Selection::Typical => inputs.moments.typical_sequences(),
+        _ => return,
+    };
+    let (mean, counted) = (sequences.and_then(SequenceSimilarity::mean), sequences.map_or(0, SequenceSimilarity::sequences));
+    rows.push("intra_sentence_similarity", mean, counted);
+    rows.push("intra_sentence_similarity_adjusted", adjusted(mean), counted);
 }

@@ -5,7 +5,6 @@ use super::evaluation::Evaluation;
 use super::layer_rows::{Estimate, Rows};
 use super::neighbours::{nearest, without_duplicates};
 use super::row::Computation;
-use super::selection::Selection;
 use crate::error::Result;
 use crate::sketch::HashSample;
 
@@ -15,6 +14,19 @@ const KEPT_BY_RAZZHIGAEV: f64 = 0.2;
 
 /// Neighbours of [`levina_bickel`].
 pub const NEIGHBOURS: usize = 20;
+
+/// How far the standard errors of independent points fall short: points that are close to each other share neighbours. Simulated with
+/// `examples/dimension_errors.rs`; docs/accuracy.md has the figures.
+///
+/// For [`twonn`], sd / (d / sqrt(k)) is 1.28, 1.16, 1.12, 1.07 in Gaussian clouds of d = 2, 5, 10, 20, and 1.24, 1.22, 1.21 on flat tori of
+/// d = 2, 5, 10; this lies between them.
+fn twonn_dependence(dimension: f64) -> f64 {
+    1.14 + 0.2 / dimension.max(1.0)
+}
+
+/// The same of [`levina_bickel`]: 1.21, 1.22, 1.21, 1.13 in those Gaussian clouds and 1.30, 1.29, 1.38 on those tori with k = 20; neither d nor
+/// k (5 to 50) has a clear trend.
+const LEVINA_BICKEL_DEPENDENCE: f64 = 1.22;
 
 /// What a cloud of points says of its dimension.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +66,8 @@ impl Dimensions {
 }
 
 /// Maximum likelihood of the Pareto law of mu = r_2 / r_1 (Facco et al. 2017) with the largest tenth censored, k = int(0.9 N):
-/// (k - 1) / (sum_{i <= k} ln mu_i + (N - k) ln mu_k), and its standard error d / sqrt(k). Ratios ascend.
+/// (k - 1) / (sum_{i <= k} ln mu_i + (N - k) ln mu_k). Ratios ascend. The standard error is that of independent points, d / sqrt(k), times
+/// what their dependence adds.
 pub fn twonn(ratios: &[f64]) -> (Option<f64>, Option<f64>) {
     let n = ratios.len();
     let k = kept(n, KEPT);
@@ -63,7 +76,7 @@ pub fn twonn(ratios: &[f64]) -> (Option<f64>, Option<f64>) {
     }
     let sum = ratios[..k].iter().map(|ratio| ratio.ln()).sum::<f64>() + (n - k) as f64 * ratios[k - 1].ln();
     let dimension = (sum > 0.0).then(|| (k - 1) as f64 / sum);
-    (dimension, dimension.map(|dimension| dimension / (k as f64).sqrt()))
+    (dimension, dimension.map(|dimension| twonn_dependence(dimension) * dimension / (k as f64).sqrt()))
 }
 
 /// Slope through the origin of -ln(1 - F) on ln mu, F_i = i / N, over the given share of the smallest ratios.
@@ -79,24 +92,25 @@ fn kept(n: usize, share: f64) -> usize {
     (share * n as f64) as usize
 }
 
-/// Levina & Bickel 2004 with divisor k - 2, averaged as MacKay & Ghahramani 2005 do: the inverse of the mean over points of
-/// sum_{j < k} ln(T_k / T_j) / (k - 2). The standard error is that of this mean, as if points were independent.
+/// Levina & Bickel 2004, averaged as MacKay & Ghahramani 2005 do: the inverse of the mean over points of
+/// sum_{j < k} ln(T_k / T_j) / (k - 1). The standard error is that of this mean over independent points, times what
+/// their dependence adds.
 pub fn levina_bickel(distances: &[f64], k: usize) -> (Option<f64>, Option<f64>) {
-    let inverse = |own: &[f64]| own[..k - 1].iter().map(|near| (own[k - 1] / near).ln()).sum::<f64>() / (k - 2) as f64;
+    let inverse = |own: &[f64]| own[..k - 1].iter().map(|near| (own[k - 1] / near).ln()).sum::<f64>() / (k - 1) as f64;
     let inverses: Vec<f64> = distances.chunks_exact(k).map(inverse).collect();
     let spread = super::fit::Spread::of(&inverses, None);
     if inverses.is_empty() || spread.mean <= 0.0 {
         return (None, None);
     }
     let dimension = 1.0 / spread.mean;
-    let error = (spread.n >= 2.0).then(|| dimension * dimension * (spread.m2 / (spread.n - 1.0) / spread.n).sqrt());
-    (Some(dimension), error)
+    let independent = || dimension * dimension * (spread.m2 / (spread.n - 1.0) / spread.n).sqrt();
+    (Some(dimension), (spread.n >= 2.0).then(|| LEVINA_BICKEL_DEPENDENCE * independent()))
 }
 
 pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
 
 fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
-    let (Selection::Sample, Some(sample)) = (rows.selection, evaluation.inputs.sample) else { return Ok(()) };
+    let Some(sample) = evaluation.sample().filter(|_| rows.selection.is_of_sample()) else { return Ok(()) };
     let duplicates = add_rows(sample, evaluation.settings.neighbours, evaluation.settings.threads, rows);
     let n = sample.len();
     if duplicates > 0 {

@@ -6,11 +6,12 @@ use std::ops::RangeInclusive;
 
 use super::dimension::NEIGHBOURS;
 use super::family::Family;
+use super::layers::PairInputs;
 use super::selection::Summary;
 use super::spectrum::Spectrum;
 use super::tokens::{TokenRow, token_rows};
 use crate::error::Result;
-use crate::sketch::{Covariance, HashSample, PointMoments, Scatter, Sketches, TokenSamples};
+use crate::sketch::{Covariance, HashSample, Pairs, PointMoments, Scatter, Sketches, TokenSamples};
 
 /// What was accumulated at a point.
 #[derive(Clone, Copy)]
@@ -73,12 +74,13 @@ pub(super) struct MomentInputs<'a> {
     pub settings: &'a Settings,
 }
 
-/// The sketches of a point, with what several measures share computed once.
+/// The sketches of a point as all states or the typical ones make them, with what several measures share computed once.
 pub(super) struct Evaluation<'a> {
     pub inputs: PointInputs<'a>,
     pub settings: &'a Settings,
-    /// The scatter of all states, massive ones included.
-    all: Option<Cow<'a, Scatter>>,
+    scatter: Option<Cow<'a, Scatter>>,
+    sample: Option<Cow<'a, HashSample>>,
+    pairs: Option<PairInputs<'a>>,
     spectrum: OnceCell<Option<Spectrum>>,
     second_moment: OnceCell<Option<Spectrum>>,
     /// The table of tokens.
@@ -86,25 +88,67 @@ pub(super) struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    pub fn new(inputs: PointInputs<'a>, settings: &'a Settings) -> Result<Evaluation<'a>> {
-        let all = inputs.sketches.get::<Covariance>().map(Covariance::all).transpose()?;
-        let tokens = inputs.tokens.filter(|_| settings.wants(Family::Cosine)).map(|tokens| token_rows(inputs.moments, tokens));
-        let (spectrum, second_moment) = (OnceCell::new(), OnceCell::new());
-        Ok(Evaluation { inputs, settings, all, spectrum, second_moment, tokens: tokens.transpose()?.unwrap_or_default() })
+    /// Of all states.
+    pub fn of_all(inputs: PointInputs<'a>, settings: &'a Settings) -> Result<Evaluation<'a>> {
+        let scatter = inputs.sketches.get::<Covariance>().map(Covariance::all).transpose()?;
+        let tokens = inputs.tokens.filter(|_| settings.wants(Family::Cosine)).map(|tokens| token_rows(&inputs.moments.all()?, tokens));
+        Evaluation::new(inputs, settings, scatter, inputs.sample.map(Cow::Borrowed), tokens.transpose()?, false)
     }
 
-    /// The scatter of all states, if a covariance is kept.
-    pub fn all(&self) -> Option<&Scatter> {
-        self.all.as_deref()
+    /// Of the typical ones.
+    pub fn of_typical(inputs: PointInputs<'a>, settings: &'a Settings) -> Result<Evaluation<'a>> {
+        let threshold = inputs.moments.massive_threshold().unwrap_or(f64::INFINITY);
+        let scatter = inputs.sketches.get::<Covariance>().map(|covariance| Cow::Borrowed(covariance.typical()));
+        let sample = inputs.sample.map(|sample| Cow::Owned(sample.up_to_norm(threshold)));
+        let tokens = inputs.tokens.filter(|_| settings.wants(Family::Cosine)).map(|tokens| tokens.up_to_norm(threshold));
+        let tokens = tokens.map(|tokens| token_rows(&inputs.moments.typical(), &tokens)).transpose()?;
+        Evaluation::new(inputs, settings, scatter, sample, tokens, true)
+    }
+
+    fn new(
+        inputs: PointInputs<'a>,
+        settings: &'a Settings,
+        scatter: Option<Cow<'a, Scatter>>,
+        sample: Option<Cow<'a, HashSample>>,
+        tokens: Option<Vec<TokenRow>>,
+        typical: bool,
+    ) -> Result<Evaluation<'a>> {
+        let covariance = inputs.sketches.get::<Covariance>().filter(|_| settings.wants(Family::Layers));
+        let pairs = covariance.zip(inputs.next).map(|(this, next)| PairInputs::new(this, next, typical)).transpose()?.flatten();
+        let (spectrum, second_moment) = (OnceCell::new(), OnceCell::new());
+        Ok(Evaluation { inputs, settings, scatter, sample, pairs, spectrum, second_moment, tokens: tokens.unwrap_or_default() })
+    }
+
+    /// Their scatter, if a covariance is kept.
+    pub fn scatter(&self) -> Option<&Scatter> {
+        self.scatter.as_deref()
+    }
+
+    /// Those in the kept sample, if there is one.
+    pub fn sample(&self) -> Option<&HashSample> {
+        self.sample.as_deref()
+    }
+
+    /// Together with the next point, if their products are kept.
+    pub fn pairs(&self) -> Option<&PairInputs<'a>> {
+        self.pairs.as_ref()
     }
 
     /// The spectrum of their covariance.
     pub fn spectrum(&self) -> Option<&Spectrum> {
-        self.spectrum.get_or_init(|| self.all().and_then(Spectrum::of_covariance)).as_ref()
+        self.spectrum.get_or_init(|| self.scatter().and_then(Spectrum::of_covariance)).as_ref()
     }
 
     /// The spectrum of their uncentred second moment.
     pub fn second_moment(&self) -> Option<&Spectrum> {
-        self.second_moment.get_or_init(|| self.all().and_then(Spectrum::of_second_moment)).as_ref()
+        self.second_moment.get_or_init(|| self.scatter().and_then(Spectrum::of_second_moment)).as_ref()
+    }
+}
+
+impl PointInputs<'_> {
+    /// Whether some states are massive, here or among the pairs with the next point.
+    pub(super) fn has_massive(&self) -> bool {
+        let pairs = self.next.and_then(|next| next.get::<Pairs>());
+        self.moments.massive_states() > 0 || pairs.is_some_and(Pairs::has_massive)
     }
 }

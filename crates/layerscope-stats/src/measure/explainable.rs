@@ -5,7 +5,6 @@ use layerscope_compute::cpu::Isa;
 use super::evaluation::Evaluation;
 use super::layer_rows::Rows;
 use super::row::Computation;
-use super::selection::Selection;
 use super::spectrum::Spectrum;
 use crate::eigen::eigenvalues;
 use crate::error::Result;
@@ -38,7 +37,7 @@ pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
 
 /// The mean over tokens, and the same minus the value of all states together.
 fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
-    if rows.selection == Selection::Sample && evaluation.inputs.tokens.is_some() {
+    if rows.selection.is_of_sample() && evaluation.inputs.tokens.is_some() {
         let values: Vec<f64> = evaluation.tokens.iter().filter_map(|row| row.explainable_variance).collect();
         let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
         let overall = evaluation.second_moment().and_then(Spectrum::anisotropy);

@@ -13,8 +13,8 @@ pub struct Line {
     pub slope: f64,
     /// Its value at 0.
     pub intercept: f64,
-    /// Share of y's variance that it explains.
-    pub r2: f64,
+    /// Share of y's variance that it explains; None if y does not vary.
+    pub r2: Option<f64>,
 }
 
 /// A [`Line`] with standard errors.
@@ -30,13 +30,13 @@ pub struct Fit {
 
 /// Ordinary least squares of y on x with intercept: slope = S_xy / S_xx, R^2 = S_xy^2 / (S_xx S_yy).
 ///
-/// None with fewer than 3 points, or if x or y does not vary.
+/// None with fewer than 3 points, or if x does not vary. The line through a constant y has slope 0 and no R^2.
 pub fn fit_line(x: &[f64], y: &[f64]) -> Option<Line> {
     let tolerance = Tolerance::of(x, y);
     Sums::of(x, y, None).line(tolerance)
 }
 
-/// [`fit_line`] with delete-one-point jackknife errors; an error is None if the line is undefined without some point.
+/// [`fit_line`] with delete-one-point jackknife errors; an error is None if the slope, or R^2, is undefined without some point.
 pub fn fit_with_errors(x: &[f64], y: &[f64]) -> Option<Fit> {
     let tolerance = Tolerance::of(x, y);
     let sums = Sums::of(x, y, None);
@@ -47,8 +47,11 @@ pub fn fit_with_errors(x: &[f64], y: &[f64]) -> Option<Fit> {
             sums.line(tolerance)
         })
         .collect();
-    let error = |value: fn(&Line) -> f64| replicates.as_ref().map(|lines| jackknife(&lines.iter().map(value).collect::<Vec<f64>>()));
-    Some(Fit { line, slope_se: error(|line| line.slope), r2_se: error(|line| line.r2) })
+    let error = |value: fn(&Line) -> Option<f64>| {
+        let values: Option<Vec<f64>> = replicates.as_ref()?.iter().map(value).collect();
+        values.map(|values| jackknife(&values))
+    };
+    Some(Fit { line, slope_se: error(|line| Some(line.slope)), r2_se: line.r2.and_then(|_| error(|line| line.r2)) })
 }
 
 /// Standard error from the values without each point: sqrt((n-1)/n sum (theta_(i) - mean theta)^2).
@@ -97,14 +100,17 @@ impl Sums {
 
     fn line(&self, tolerance: Tolerance) -> Option<Line> {
         let n = self.x.n;
-        let varies = self.x.m2 > n * tolerance.x && self.y.m2 > n * tolerance.y;
-        if n < MIN_POINTS as f64 || !varies {
+        let varies = self.x.m2 > n * tolerance.x;
+        if n < MIN_POINTS as f64 || !varies || !self.y.mean.is_finite() {
             return None;
+        }
+        if self.y.m2 <= n * tolerance.y {
+            return Some(Line { slope: 0.0, intercept: self.y.mean, r2: None });
         }
         let slope = self.xy / self.x.m2;
         // Not S_xy^2: that overflows for states near f32's limits.
         let r2 = (slope * (self.xy / self.y.m2)).clamp(0.0, 1.0);
-        Some(Line { slope, intercept: self.y.mean - slope * self.x.mean, r2 })
+        Some(Line { slope, intercept: self.y.mean - slope * self.x.mean, r2: Some(r2) })
     }
 }
 
@@ -173,19 +179,40 @@ mod tests {
         let line = fit_line(&[1.0, 2.0, 3.0, 4.0], &[2.0, 3.0, 5.0, 4.0]).unwrap();
         close(line.slope, 0.8);
         close(line.intercept, 1.5);
-        close(line.r2, 0.64);
+        close(line.r2.unwrap(), 0.64);
         let exact = fit_line(&[1.0, 2.0, 4.0], &[3.0, 1.0, -3.0]).unwrap();
         close(exact.slope, -2.0);
         close(exact.intercept, 5.0);
-        close(exact.r2, 1.0);
+        close(exact.r2.unwrap(), 1.0);
     }
 
     #[test]
-    fn lines_without_spread_or_points_are_undefined() {
+    fn lines_without_spread_of_x_or_points_are_undefined() {
         assert_eq!(fit_line(&[1.0, 2.0], &[1.0, 2.0]), None);
         assert_eq!(fit_line(&[0.1; 7], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]), None);
-        assert_eq!(fit_line(&[1.0, 2.0, 3.0], &[0.0; 3]), None);
+        assert_eq!(fit_line(&[0.1; 7], &[0.0; 7]), None);
+        assert_eq!(fit_line(&[1.0, 2.0, 3.0], &[1.0, f64::INFINITY, 3.0]), None);
         assert_eq!(fit_line(&[], &[]), None);
+    }
+
+    #[test]
+    fn a_constant_y_has_slope_0_and_no_r2() {
+        let x = [1.0, 2.0, 3.0, 5.0];
+        // Rounding leaves some spread in 0.1 + 0.2 and 0.3; it is none.
+        for y in [[0.0; 4], [0.1; 4], [0.3, 0.1 + 0.2, 0.3, 0.3]] {
+            let fit = fit_with_errors(&x, &y).unwrap();
+            assert_eq!((fit.line.slope, fit.line.r2), (0.0, None));
+            close(fit.line.intercept, y[0]);
+            assert_eq!((fit.slope_se, fit.r2_se), (Some(0.0), None));
+        }
+        // Constant without its last point: that line has a slope, so the slope's error is known, and no R^2.
+        let y = [2.0, 2.0, 2.0, 7.0];
+        let fit = fit_with_errors(&x, &y).unwrap();
+        let drop = |values: &[f64], i: usize| [&values[..i], &values[i + 1..]].concat();
+        let slopes: Vec<f64> = (0..4).map(|i| fit_line(&drop(&x, i), &drop(&y, i)).unwrap().slope).collect();
+        assert_eq!(slopes[3], 0.0);
+        close(fit.slope_se.unwrap(), jackknife(&slopes));
+        assert_eq!((fit.line.r2.is_some(), fit.r2_se), (true, None));
     }
 
     #[test]
@@ -220,7 +247,7 @@ mod tests {
         };
         let fit = fit_with_errors(&x, &y).unwrap();
         let slope = naive(&|x, y| fit_line(x, y).unwrap().slope);
-        let r2 = naive(&|x, y| fit_line(x, y).unwrap().r2);
+        let r2 = naive(&|x, y| fit_line(x, y).unwrap().r2.unwrap());
         let cv = naive(&|x, _| variation(x).unwrap());
         assert!((fit.slope_se.unwrap() - slope).abs() <= 1e-10 * slope, "{:?} {slope}", fit.slope_se);
         assert!((fit.r2_se.unwrap() - r2).abs() <= 1e-10 * r2, "{:?} {r2}", fit.r2_se);

@@ -26,7 +26,7 @@ pub fn identities(summaries: &[Summary]) -> Vec<Identity> {
         let (selection, n) = (summary.selection, totals.n);
         let whole =
             |identity, left: f64, right: f64| Identity { identity, selection, residual: residual(left, right, totals.q), at: None, n };
-        if selection == Selection::Selected {
+        if matches!(selection, Selection::Selected | Selection::TypicalSelected) {
             found.push(whole("q = m + v_within + v_between", totals.q, totals.m + totals.v_within + totals.v_between));
             continue;
         }

@@ -50,6 +50,11 @@ impl Rows {
         Rows { selection, rows: Vec::new(), notes: Vec::new() }
     }
 
+    /// The same values under the name of another selection that has the same states.
+    pub fn renamed(&self, selection: Selection) -> Vec<LayerRow> {
+        self.rows.iter().map(|row| LayerRow { selection, ..row.clone() }).collect()
+    }
+
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }

@@ -7,14 +7,13 @@ use layerscope_compute::cpu::Isa;
 use super::evaluation::Evaluation;
 use super::layer_rows::Rows;
 use super::row::Computation;
-use super::selection::Selection;
 use crate::eigen::{eigenvectors, significant};
 use crate::error::Result;
 use crate::products::{Panels, product, product_place};
-use crate::sketch::{Covariance, Pairs, Scatter};
+use crate::sketch::{Covariance, CrossScatter, Pairs, Peaks, Scatter, Sketches};
 
 /// Linear centred kernel alignment ||Y^T X||_F^2 / (||X^T X||_F ||Y^T Y||_F) (Kornblith et al. 2019); None where one does not vary.
-pub fn linear_cka(this: &Scatter, next: &Scatter, pairs: &Pairs) -> Option<f64> {
+pub fn linear_cka(this: &Scatter, next: &Scatter, pairs: &CrossScatter) -> Option<f64> {
     if !belong_together(this, next, pairs) {
         return None;
     }
@@ -30,7 +29,7 @@ pub fn linear_cka(this: &Scatter, next: &Scatter, pairs: &Pairs) -> Option<f64> 
 
 /// Share of the next point's variance that a linear map of this one explains, tr(C_yx C_xx^+ C_xy) / tr C_yy, with the eigenvalue
 /// rule of spectra (Razzhigaev et al. 2024). None with n <= d + 1, where a linear map explains anything.
-pub fn linearity(this: &Scatter, next: &Scatter, pairs: &Pairs) -> Option<f64> {
+pub fn linearity(this: &Scatter, next: &Scatter, pairs: &CrossScatter) -> Option<f64> {
     let (rows, columns) = pairs.dims();
     if !belong_together(this, next, pairs) || pairs.n() <= rows as u64 + 1 {
         return None;
@@ -50,7 +49,7 @@ pub fn linearity(this: &Scatter, next: &Scatter, pairs: &Pairs) -> Option<f64> {
     (total > 0.0).then(|| explained / total)
 }
 
-fn belong_together(this: &Scatter, next: &Scatter, pairs: &Pairs) -> bool {
+fn belong_together(this: &Scatter, next: &Scatter, pairs: &CrossScatter) -> bool {
     pairs.n() >= 2 && pairs.n() == this.n() && pairs.n() == next.n() && pairs.dims() == (this.dim(), next.dim())
 }
 
@@ -58,13 +57,44 @@ pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
 
 /// The next point keeps the products with this one.
 fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
-    let (Selection::All, Some(this)) = (rows.selection, evaluation.all()) else { return Ok(()) };
-    let next = evaluation.inputs.next;
-    let pairs = next.and_then(|next| next.get::<Pairs>());
-    let next = next.and_then(|next| next.get::<Covariance>()).map(Covariance::all).transpose()?;
-    let both = next.as_ref().map(Cow::as_ref).zip(pairs);
-    let n = pairs.map_or(0, Pairs::n);
-    rows.push("linear_cka_next", both.and_then(|(next, pairs)| linear_cka(this, next, pairs)), n);
-    rows.push("linearity_next", both.and_then(|(next, pairs)| linearity(this, next, pairs)), n);
+    if !rows.selection.is_of_sketches() || evaluation.scatter().is_none() {
+        return Ok(());
+    }
+    let n = evaluation.pairs().map_or(0, |pairs| pairs.products.n());
+    let of = |measure: fn(&Scatter, &Scatter, &CrossScatter) -> Option<f64>| {
+        evaluation.pairs().and_then(|pairs| measure(&pairs.this, &pairs.next, &pairs.products))
+    };
+    rows.push("linear_cka_next", of(linear_cka), n);
+    rows.push("linearity_next", of(linearity), n);
+    Ok(())
+}
+
+/// States at a point and at the next, and their products.
+pub(super) struct PairInputs<'a> {
+    this: Cow<'a, Scatter>,
+    next: Cow<'a, Scatter>,
+    products: Cow<'a, CrossScatter>,
+}
+
+impl<'a> PairInputs<'a> {
+    /// Of all states, or of those that are typical at both points; None where they are not known.
+    pub fn new(this: &'a Covariance, next: &'a Sketches, typical: bool) -> Result<Option<PairInputs<'a>>> {
+        let (Some(pairs), Some(next)) = (next.get::<Pairs>(), next.get::<Covariance>()) else { return Ok(None) };
+        if !typical {
+            return Ok(Some(PairInputs { this: this.all()?, next: next.all()?, products: pairs.all()? }));
+        }
+        let (before, here) = (pairs.typical_before(this.typical()), pairs.typical_here(next.typical()));
+        Ok(pairs.typical().map(|products| PairInputs { this: before, next: here, products: Cow::Borrowed(products) }))
+    }
+}
+
+pub(super) static PEAKS: Computation = Computation::of_sketches(peaks);
+
+/// Components that are massive by the criterion of Sun et al. 2024.
+fn peaks(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
+    if let Some(peaks) = evaluation.inputs.sketches.get::<Peaks>().filter(|_| rows.selection.is_of_sketches()) {
+        let counts = if rows.selection.is_typical() { peaks.typical() } else { peaks.all() };
+        rows.push("massive_components", Some(counts.components as f64), counts.states);
+    }
     Ok(())
 }

@@ -28,6 +28,7 @@ mod selection;
 mod sequence;
 mod spectrum;
 mod tokens;
+mod variance;
 
 pub use cluster::{Clusters, Points, silhouettes};
 pub use confidence::BlockErrors;
@@ -44,30 +45,36 @@ pub use layers::{linear_cka, linearity};
 pub use matrix::{MatrixTables, matrix_tables};
 pub use norm::{cv_q, cv_q_exponent, cv_q_ladder, predicted_q};
 pub use partition::{LogPartition, log_partition};
-pub use point_tables::PointTables;
+pub use point_tables::{PointTables, StatesTables};
 pub use row::{Computation, Measure, needs};
 pub use selection::{ComponentRow, GroupRow, Selection, Summary, Totals};
 pub use spectrum::{Spectrum, isoscore_star, top_variance};
-pub use tokens::{TokenRow, token_rows};
+pub use tokens::{TokenComponentRow, TokenRow, token_rows};
+pub use variance::{VarianceComponents, unbiased};
 
-use crate::sketch::SketchKind::{self, Corpus, Covariance, Groups, Pairs, Sample, Shapes, Similarity, Tokens, Units, Weights};
+use crate::sketch::SketchKind::{self, Corpus, Covariance, Groups, Pairs, Peaks, Sample, Shapes, Similarity, Tokens, Units, Weights};
 
 /// All measures, in the order of the tables.
 pub const MEASURES: &[Measure] = &[
     norm("q", &[Corpus], "states", "Q(X) = mean of ||x||^2"),
-    norm("m", &[Corpus], "states", "M(X) = ||mean of x||^2"),
-    norm("v", &[Corpus], "states", "V(X) = mean of ||x - mu(X)||^2"),
-    norm("v_within", &[Groups], "states", "V_W(X) = sum_t p_t V(X_t)"),
-    norm("v_between", &[Groups], "states", "V_B(X) = sum_t p_t ||mu(X_t) - mu(X)||^2"),
-    norm("m_over_q", &[Corpus], "states", "M(X) / Q(X)"),
-    norm("v_over_q", &[Corpus], "states", "V(X) / Q(X)"),
-    norm("v_within_over_q", &[Groups, Corpus], "states", "V_W(X) / Q(X)"),
-    norm("v_between_over_q", &[Groups, Corpus], "states", "V_B(X) / Q(X)"),
+    both_ways("m", &[Corpus], "states", "M(X) = ||mean of x||^2; unbiased: Q - V_W - V_B, both unbiased"),
+    both_ways("v", &[Corpus], "states", "V(X) = mean of ||x - mu(X)||^2; unbiased: V_W + V_B, both unbiased"),
+    both_ways("v_within", &[Groups], "states", "V_W(X) = sum_t p_t V(X_t); unbiased: MSW = n V_W / (n - G), G the number of groups"),
+    both_ways(
+        "v_between",
+        &[Groups],
+        "states",
+        "V_B(X) = sum_t p_t ||mu(X_t) - mu(X)||^2; unbiased: (n V_B / (G - 1) - MSW) / n0, n0 = (n - sum_t n_t^2 / n) / (G - 1)",
+    ),
+    both_ways("m_over_q", &[Corpus], "states", "M(X) / Q(X)"),
+    both_ways("v_over_q", &[Corpus], "states", "V(X) / Q(X)"),
+    both_ways("v_within_over_q", &[Groups, Corpus], "states", "V_W(X) / Q(X)"),
+    both_ways("v_between_over_q", &[Groups, Corpus], "states", "V_B(X) / Q(X)"),
     Measure {
-        variants: CLUSTERS,
+        variants: &["unbiased", "k=K"],
         ..norm("v_within_over_v", &[Groups, Corpus], "states", "V_W(X) / V(X); k=K over clusters of the sample")
     },
-    norm("v_between_over_v", &[Groups, Corpus], "states", "V_B(X) / V(X)"),
+    both_ways("v_between_over_v", &[Groups, Corpus], "states", "V_B(X) / V(X)"),
     norm("mean_norm", &[Corpus], "states", "mean of ||x||"),
     Measure {
         variants: &["n0=1", "n0=3", "n0=10", "n0=30", "..."],
@@ -84,15 +91,20 @@ pub const MEASURES: &[Measure] = &[
         "values of n0",
         "slope of log10 cv_q(n0) on log10 n0, n0 = 1, 3, 10, ... with at least 10 groups; theory: -1/2",
     ),
-    norm("slope_v_on_m", &[Groups], "groups", "slope of the least-squares line of V(X_t) on M(X_t), unweighted"),
-    norm("intercept_v_on_m", &[Groups], "groups", "intercept of that line"),
-    norm("r2_v_on_m", &[Groups], "groups", "R^2 of that line"),
+    both_ways(
+        "slope_v_on_m",
+        &[Groups],
+        "groups",
+        "slope of the least-squares line of V(X_t) on M(X_t), unweighted; unbiased: of V n/(n-1) on M - V/(n-1) over the groups with n_t >= 2",
+    ),
+    both_ways("intercept_v_on_m", &[Groups], "groups", "intercept of that line"),
+    both_ways("r2_v_on_m", &[Groups], "groups", "R^2 of that line; null if V is constant"),
     norm("slope_q_on_log_n", &[Groups], "groups", "slope of the least-squares line of Q(X_t) on log10 n_t"),
     norm("r2_q_on_log_n", &[Groups], "groups", "R^2 of that line"),
-    norm("slope_m_on_log_n", &[Groups], "groups", "slope of the least-squares line of M(X_t) on log10 n_t"),
-    norm("r2_m_on_log_n", &[Groups], "groups", "R^2 of that line"),
-    norm("slope_v_on_log_n", &[Groups], "groups", "slope of the least-squares line of V(X_t) on log10 n_t"),
-    norm("r2_v_on_log_n", &[Groups], "groups", "R^2 of that line"),
+    both_ways("slope_m_on_log_n", &[Groups], "groups", "slope of the least-squares line of M(X_t) on log10 n_t"),
+    both_ways("r2_m_on_log_n", &[Groups], "groups", "R^2 of that line"),
+    both_ways("slope_v_on_log_n", &[Groups], "groups", "slope of the least-squares line of V(X_t) on log10 n_t"),
+    both_ways("r2_v_on_log_n", &[Groups], "groups", "R^2 of that line"),
     norm("slope_log_q_on_log_n", &[Groups], "groups", "slope of the least-squares line of log10(1 + Q(X_t)) on log10 n_t"),
     norm("r2_log_q_on_log_n", &[Groups], "groups", "R^2 of that line"),
     norm("slope_log_m_on_log_n", &[Groups], "groups", "slope of the least-squares line of log10(1 + M(X_t)) on log10 n_t"),
@@ -183,8 +195,22 @@ pub const MEASURES: &[Measure] = &[
         compute: &massive::COMPUTATION,
         ..between_layers(
             "massive_activations",
-            "Sun et al. 2024",
+            "Layerscope; after Sun et al. 2024",
             "number of states whose norm exceeds --massive times the median norm at that point",
+        )
+    },
+    Measure {
+        needs: &[Corpus],
+        compute: &massive::COMPUTATION,
+        ..between_layers("massive_share_of_q", "Layerscope", "share of the sum of ||x||^2 that those states carry")
+    },
+    Measure {
+        needs: &[Peaks],
+        compute: &layers::PEAKS,
+        ..between_layers(
+            "massive_components",
+            "Sun et al. 2024",
+            "number of components a with |a| > 100 and |a| > 1000 times the median |a| of their state",
         )
     },
     cluster("calinski_harabasz", "Calinski & Harabasz 1974", "(V_B / (K - 1)) / (V_W / (n - K)) over the clusters"),
@@ -200,6 +226,11 @@ const CLUSTERS: &[&str] = &["k=K"];
 
 const fn norm(name: &'static str, needs: &'static [SketchKind], counts: &'static str, formula: &'static str) -> Measure {
     Measure { name, family: Family::Norm, formula, source: YAMAGIWA, needs, variants: &[], counts, compute: &norm::COMPUTATION }
+}
+
+/// One that also comes without plug-in bias.
+const fn both_ways(name: &'static str, needs: &'static [SketchKind], counts: &'static str, formula: &'static str) -> Measure {
+    Measure { variants: &["unbiased"], ..norm(name, needs, counts, formula) }
 }
 
 const fn cosine(name: &'static str, needs: &'static [SketchKind], counts: &'static str, formula: &'static str) -> Measure {

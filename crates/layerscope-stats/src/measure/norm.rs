@@ -4,7 +4,11 @@ use super::evaluation::MomentInputs;
 use super::fit::{Fit, fit_line, fit_with_errors, jackknife, variation, variation_error, variations_without_each};
 use super::layer_rows::{Estimate, Rows};
 use super::row::Computation;
-use super::selection::{GroupRow, Selection, Summary};
+use super::selection::{GroupRow, Selection, Summary, Totals};
+use super::variance::{VarianceComponents, unbiased};
+
+/// The variant without plug-in bias.
+const UNBIASED: &str = "unbiased";
 
 /// Groups that a C.V. must have to enter the fit of [`cv_q_exponent`]; with fewer it is mostly noise.
 const MIN_GROUPS_OF_FIT: usize = 10;
@@ -73,61 +77,147 @@ pub(super) static COMPUTATION: Computation = Computation::of_moments(compute);
 fn compute(inputs: &MomentInputs<'_>, rows: &mut Rows) {
     let (summary, predicted) = (inputs.summary, inputs.settings.predicted_q);
     totals_rows(summary, rows);
-    let q: Vec<f64> = summary.groups.iter().map(|group| group.q).collect();
-    let m: Vec<f64> = summary.groups.iter().map(|group| group.m).collect();
-    let v: Vec<f64> = summary.groups.iter().map(|group| group.v).collect();
-    let groups = summary.groups.len() as u64;
-    rows.push_estimate("cv_q", cv_q(&q));
-    // The range of `selected` would cut the ladder short.
-    if summary.selection != Selection::Selected {
+    let plain = Columns::plain(&summary.groups);
+    let unbiased = Columns::unbiased(&summary.groups);
+    rows.push_estimate("cv_q", cv_q(&plain.q));
+    // A range of frequencies would cut the ladder short.
+    if matches!(summary.selection, Selection::All | Selection::Typical) {
         for (n0, estimate) in cv_q_ladder(&summary.groups) {
             rows.push_variant("cv_q", &format!("n0={n0}"), estimate);
         }
         rows.push_estimate("cv_q_exponent", cv_q_exponent(&summary.groups));
     }
-    let slope = |fit: Option<Fit>| Estimate { value: fit.map(|fit| fit.line.slope), se: fit.and_then(|fit| fit.slope_se), n: groups };
-    let r2 = |fit: Option<Fit>| Estimate { value: fit.map(|fit| fit.line.r2), se: fit.and_then(|fit| fit.r2_se), n: groups };
-    let v_on_m = fit_with_errors(&m, &v);
-    rows.push_estimate("slope_v_on_m", slope(v_on_m));
-    rows.push("intercept_v_on_m", v_on_m.map(|fit| fit.line.intercept), groups);
-    rows.push_estimate("r2_v_on_m", r2(v_on_m));
-    let log_n: Vec<f64> = summary.groups.iter().map(|group| (group.n as f64).log10()).collect();
+    let both = |of: fn(&Columns) -> (&[f64], &[f64])| [of(&plain), of(&unbiased)];
+    let v_on_m = [("slope_v_on_m", SLOPE), ("intercept_v_on_m", INTERCEPT), ("r2_v_on_m", R2)];
+    line_rows(&v_on_m, &both(|own| (&own.m, &own.v)), rows);
+    line_rows(&[("slope_q_on_log_n", SLOPE), ("r2_q_on_log_n", R2)], &[(&plain.log_n, &plain.q)], rows);
+    line_rows(&[("slope_m_on_log_n", SLOPE), ("r2_m_on_log_n", R2)], &both(|own| (&own.log_n, &own.m)), rows);
+    line_rows(&[("slope_v_on_log_n", SLOPE), ("r2_v_on_log_n", R2)], &both(|own| (&own.log_n, &own.v)), rows);
+    // Unbiased M may be negative and has no logarithm.
     let log = |values: &[f64]| values.iter().map(|value| value.ln_1p() / std::f64::consts::LN_10).collect::<Vec<f64>>();
-    let mut on_log_n = |slope_name, r2_name, values: &[f64]| {
-        let fit = fit_with_errors(&log_n, values);
-        rows.push_estimate(slope_name, slope(fit));
-        rows.push_estimate(r2_name, r2(fit));
+    let mut logs = |names: [&'static str; 2], values: &[f64]| {
+        line_rows(&[(names[0], SLOPE), (names[1], R2)], &[(&plain.log_n, &log(values))], rows);
     };
-    on_log_n("slope_q_on_log_n", "r2_q_on_log_n", &q);
-    on_log_n("slope_m_on_log_n", "r2_m_on_log_n", &m);
-    on_log_n("slope_v_on_log_n", "r2_v_on_log_n", &v);
-    on_log_n("slope_log_q_on_log_n", "r2_log_q_on_log_n", &log(&q));
-    on_log_n("slope_log_m_on_log_n", "r2_log_m_on_log_n", &log(&m));
-    on_log_n("slope_log_v_on_log_n", "r2_log_v_on_log_n", &log(&v));
+    logs(["slope_log_q_on_log_n", "r2_log_q_on_log_n"], &plain.q);
+    logs(["slope_log_m_on_log_n", "r2_log_m_on_log_n"], &plain.m);
+    logs(["slope_log_v_on_log_n", "r2_log_v_on_log_n"], &plain.v);
     if summary.selection == Selection::All {
         rows.push("predicted_q", predicted, predicted.map_or(0, |_| inputs.moments.dim() as u64));
     }
+    let groups = summary.groups.len() as u64;
     rows.push("groups", Some(groups as f64), groups);
     rows.push("states", Some(summary.states() as f64), summary.states());
 }
 
+/// Numbers of some groups, group by group.
+struct Columns {
+    log_n: Vec<f64>,
+    q: Vec<f64>,
+    m: Vec<f64>,
+    v: Vec<f64>,
+}
+
+impl Columns {
+    /// The plug-in values of every group.
+    fn plain(groups: &[GroupRow]) -> Columns {
+        Columns::of(groups.iter().map(|group| (group, (group.m, group.v))))
+    }
+
+    /// The unbiased values of every group that has them.
+    fn unbiased(groups: &[GroupRow]) -> Columns {
+        Columns::of(groups.iter().filter_map(|group| Some((group, unbiased(group)?))))
+    }
+
+    fn of<'a>(groups: impl Iterator<Item = (&'a GroupRow, (f64, f64))>) -> Columns {
+        let mut columns = Columns { log_n: Vec::new(), q: Vec::new(), m: Vec::new(), v: Vec::new() };
+        for (group, (m, v)) in groups {
+            columns.log_n.push((group.n as f64).log10());
+            columns.q.push(group.q);
+            columns.m.push(m);
+            columns.v.push(v);
+        }
+        columns
+    }
+}
+
+/// A number of a line, and its standard error.
+type Part = fn(&Fit) -> (Option<f64>, Option<f64>);
+
+const SLOPE: Part = |fit| (Some(fit.line.slope), fit.slope_se);
+const INTERCEPT: Part = |fit| (Some(fit.line.intercept), None);
+const R2: Part = |fit| (fit.line.r2, fit.r2_se);
+
+/// Some numbers of the line through the plug-in values, each followed by that through the unbiased ones where they are given.
+fn line_rows(names: &[(&'static str, Part)], values: &[(&[f64], &[f64])], rows: &mut Rows) {
+    let fits: Vec<(Option<Fit>, u64)> = values.iter().map(|(x, y)| (fit_with_errors(x, y), x.len() as u64)).collect();
+    for (name, part) in names {
+        for ((fit, n), variant) in fits.iter().zip([None, Some(UNBIASED)]) {
+            let (value, se) = fit.as_ref().map_or((None, None), part);
+            let estimate = Estimate { value, se, n: *n };
+            match variant {
+                None => rows.push_estimate(name, estimate),
+                Some(variant) => rows.push_variant(name, variant, estimate),
+            }
+        }
+    }
+}
+
+/// Q and its parts over all states of a selection.
+struct Parts {
+    q: Option<f64>,
+    m: Option<f64>,
+    v: Option<f64>,
+    within: Option<f64>,
+    between: Option<f64>,
+}
+
+impl Parts {
+    fn plain(totals: Option<&Totals>) -> Parts {
+        let of = |part: fn(&Totals) -> f64| totals.map(part);
+        Parts {
+            q: of(|own| own.q),
+            m: of(|own| own.m),
+            v: of(|own| own.v),
+            within: of(|own| own.v_within),
+            between: of(|own| own.v_between),
+        }
+    }
+
+    /// V_W and V_B as in an analysis of variance, V = V_W + V_B and M = Q - V. Q has no bias.
+    fn unbiased(summary: &Summary) -> Parts {
+        let components = summary.totals.as_ref().map(|totals| VarianceComponents::new(&summary.groups, totals));
+        let (q, v) = (summary.totals.as_ref().map(|totals| totals.q), components.and_then(|own| own.total()));
+        let m = q.zip(v).map(|(q, v)| q - v);
+        Parts { q, m, v, within: components.and_then(|own| own.within), between: components.and_then(|own| own.between) }
+    }
+}
+
+/// M, V, V_W, V_B and the shares, by name.
+const PARTS: &[(&str, fn(&Parts) -> Option<f64>)] = &[
+    ("m", |own| own.m),
+    ("v", |own| own.v),
+    ("v_within", |own| own.within),
+    ("v_between", |own| own.between),
+    ("m_over_q", |own| ratio(own.m, own.q)),
+    ("v_over_q", |own| ratio(own.v, own.q)),
+    ("v_within_over_q", |own| ratio(own.within, own.q)),
+    ("v_between_over_q", |own| ratio(own.between, own.q)),
+    ("v_within_over_v", |own| ratio(own.within, own.v)),
+    ("v_between_over_v", |own| ratio(own.between, own.v)),
+];
+
+fn ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
+    Some(part? / whole.filter(|whole| *whole > 0.0)?)
+}
+
 /// Q, M, V, V_W, V_B, their ratios and the mean norm.
 fn totals_rows(summary: &Summary, rows: &mut Rows) {
-    let n = summary.states();
-    let totals = summary.totals.as_ref();
-    let (q, m, v) = (totals.map(|totals| totals.q), totals.map(|totals| totals.m), totals.map(|totals| totals.v));
-    let (within, between) = (totals.map(|totals| totals.v_within), totals.map(|totals| totals.v_between));
-    let ratio = |part: Option<f64>, whole: Option<f64>| Some(part? / whole.filter(|whole| *whole > 0.0)?);
-    rows.push("q", q, n);
-    rows.push("m", m, n);
-    rows.push("v", v, n);
-    rows.push("v_within", within, n);
-    rows.push("v_between", between, n);
-    rows.push("m_over_q", ratio(m, q), n);
-    rows.push("v_over_q", ratio(v, q), n);
-    rows.push("v_within_over_q", ratio(within, q), n);
-    rows.push("v_between_over_q", ratio(between, q), n);
-    rows.push("v_within_over_v", ratio(within, v), n);
-    rows.push("v_between_over_v", ratio(between, v), n);
+    let (n, totals) = (summary.states(), summary.totals.as_ref());
+    let (plain, unbiased) = (Parts::plain(totals), Parts::unbiased(summary));
+    rows.push("q", plain.q, n);
+    for (measure, part) in PARTS {
+        rows.push(measure, part(&plain), n);
+        rows.push_variant(measure, UNBIASED, Estimate::new(part(&unbiased), n));
+    }
     rows.push("mean_norm", totals.map(|totals| totals.mean_norm), n);
 }

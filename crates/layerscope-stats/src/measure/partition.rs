@@ -6,7 +6,6 @@ use super::batches;
 use super::evaluation::Evaluation;
 use super::layer_rows::{Estimate, Rows};
 use super::row::Computation;
-use super::selection::Selection;
 use crate::eigen::eigenvectors;
 use crate::error::Result;
 use crate::products::{Panels, product, product_place};
@@ -113,7 +112,7 @@ impl LogSum {
 pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
 
 fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
-    if let (Selection::Sample, Some(sample)) = (rows.selection, evaluation.inputs.sample) {
+    if let Some(sample) = evaluation.sample().filter(|_| rows.selection.is_of_sample()) {
         add_rows(&batches::states(sample), sample.dim(), rows);
     }
     Ok(())

@@ -7,28 +7,55 @@ use super::identity::{Identity, identities};
 use super::layer_rows::{LayerRow, Rows};
 use super::row::Computation;
 use super::selection::{ComponentRow, GroupRow, Selection, Summary};
-use super::tokens::TokenRow;
+use super::spectrum::Spectrum;
+use super::tokens::{TokenComponentRow, TokenRow, token_component_rows};
 use crate::error::Result;
-use crate::sketch::{DocumentBlocks, PointMoments};
+use crate::sketch::{DocumentBlocks, MassiveGroup, PointMoments};
 
 /// Everything the tables say of one point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PointTables {
-    /// Values of the layer: first what moments tell of `all`, `selected` and `typical`, then what the other sketches tell of `all`,
-    /// `typical` and `sample`; each in the order of [`MEASURES`](super::MEASURES).
+    /// Values of the layer: first what moments tell of `all`, `selected`, `typical` and `typical_selected`, then what the other sketches tell of
+    /// `all`, `typical`, `sample` and `typical_sample`; each in the order of [`MEASURES`](super::MEASURES).
     pub layers: Vec<LayerRow>,
-    /// Values of every group, over all states.
-    pub groups: Vec<GroupRow>,
-    /// Values of every component, over all states.
-    pub components: Vec<ComponentRow>,
+    /// What there is of all states.
+    pub all: StatesTables,
+    /// The same of the typical ones; None where no state is massive.
+    pub typical: Option<StatesTables>,
     /// Identities with their residuals.
     pub identities: Vec<Identity>,
-    /// Eigenvalues of the covariance of all states, descending: rank 1 is the first.
+    /// Who the massive states are.
+    pub massive: Vec<MassiveGroup>,
+    /// Why values are missing, and what was left out, a line each.
+    pub notes: Vec<String>,
+}
+
+/// The tables that have a row for every group, component, eigenvalue or kept state.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StatesTables {
+    /// Values of every group.
+    pub groups: Vec<GroupRow>,
+    /// Values of every component.
+    pub components: Vec<ComponentRow>,
+    /// Eigenvalues of the covariance, descending: rank 1 is the first.
     pub spectrum: Vec<f64>,
     /// The chosen tokens in a plane.
     pub tokens: Vec<TokenRow>,
-    /// Why values are missing, and what was left out, a line each.
-    pub notes: Vec<String>,
+    /// Components of the chosen tokens.
+    pub token_components: Vec<TokenComponentRow>,
+}
+
+impl StatesTables {
+    fn of_summary(summary: Summary) -> StatesTables {
+        StatesTables { groups: summary.groups, components: summary.components, ..StatesTables::default() }
+    }
+
+    fn add(&mut self, evaluation: Evaluation<'_>) {
+        if evaluation.settings.wants(Family::Spectrum) {
+            self.spectrum = evaluation.spectrum().map(Spectrum::eigenvalues).unwrap_or_default().to_vec();
+        }
+        self.tokens = evaluation.tokens;
+    }
 }
 
 impl PointTables {
@@ -38,17 +65,21 @@ impl PointTables {
         if let Some(blocks) = inputs.sketches.get::<DocumentBlocks>() {
             BlockErrors::new(blocks)?.apply(&mut tables.layers);
         }
-        let evaluation = Evaluation::new(inputs, settings)?;
-        for selection in [Selection::All, Selection::Typical, Selection::Sample] {
-            let mut rows = Rows::new(selection);
-            Computation::run_sketches(&evaluation, &mut rows)?;
-            tables.layers.extend(rows.rows);
+        let all = Evaluation::of_all(inputs, settings)?;
+        let typical = inputs.has_massive().then(|| Evaluation::of_typical(inputs, settings)).transpose()?;
+        for (selection, without_massive) in [(Selection::All, Selection::Typical), (Selection::Sample, Selection::TypicalSample)] {
+            let rows = evaluated(&all, selection)?;
+            let typical = match &typical {
+                Some(typical) => evaluated(typical, without_massive)?.rows,
+                None => rows.renamed(without_massive),
+            };
+            tables.layers.extend(rows.rows.into_iter().chain(typical));
             tables.notes.extend(rows.notes);
         }
-        if let Some(spectrum) = settings.wants(Family::Spectrum).then(|| evaluation.spectrum()).flatten() {
-            tables.spectrum = spectrum.eigenvalues().to_vec();
+        tables.all.add(all);
+        if let (Some(tables), Some(typical)) = (&mut tables.typical, typical) {
+            tables.add(typical);
         }
-        tables.tokens = evaluation.tokens;
         Ok(tables)
     }
 
@@ -62,7 +93,27 @@ impl PointTables {
             layers.extend(rows.rows);
         }
         let identities = identities(&summaries);
-        let (groups, components) = summaries.into_iter().next().map(|all| (all.groups, all.components)).unwrap_or_default();
-        Ok(PointTables { layers, groups, components, identities, ..PointTables::default() })
+        let (mut all, mut typical) = (StatesTables::default(), None);
+        for summary in summaries {
+            match summary.selection {
+                Selection::All => all = StatesTables::of_summary(summary),
+                Selection::Typical if moments.massive_states() > 0 => typical = Some(StatesTables::of_summary(summary)),
+                _ => {}
+            }
+        }
+        let chosen = moments.chosen_all()?;
+        all.token_components = chosen.iter().flat_map(|(group, moments)| token_component_rows(*group, moments)).collect();
+        if let Some(typical) = &mut typical {
+            typical.token_components = moments.chosen_typical().flat_map(|(group, own)| token_component_rows(group, own)).collect();
+        }
+        let massive = moments.massive_groups().collect();
+        Ok(PointTables { layers, all, typical, identities, massive, ..PointTables::default() })
     }
+}
+
+/// The rows of one selection that come from the sketches.
+fn evaluated(evaluation: &Evaluation<'_>, selection: Selection) -> Result<Rows> {
+    let mut rows = Rows::new(selection);
+    Computation::run_sketches(evaluation, &mut rows)?;
+    Ok(rows)
 }

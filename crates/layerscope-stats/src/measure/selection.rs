@@ -23,6 +23,21 @@ pub enum Selection {
 }
 
 impl Selection {
+    /// Whether it leaves massive states out.
+    pub fn is_typical(self) -> bool {
+        matches!(self, Selection::Typical | Selection::TypicalSelected | Selection::TypicalSample)
+    }
+
+    /// Whether sketches beside the moments know it: all states, or all typical ones.
+    pub(super) fn is_of_sketches(self) -> bool {
+        matches!(self, Selection::All | Selection::Typical)
+    }
+
+    /// Whether it is of the kept sample.
+    pub(super) fn is_of_sample(self) -> bool {
+        matches!(self, Selection::Sample | Selection::TypicalSample)
+    }
+
     /// Its name in the tables.
     pub fn name(self) -> &'static str {
         match self {
@@ -103,26 +118,42 @@ pub struct Summary {
     pub groups: Vec<GroupRow>,
     /// Its values.
     pub totals: Option<Totals>,
-    /// Its components; none for `selected`, whose second moments per component are not known.
+    /// Its components; none for selected groups, whose second moments per component are not known.
     pub components: Vec<ComponentRow>,
 }
 
 impl Summary {
-    /// All selections of a point, in the order of the tables; `selected` only with a frequency range (token, surface and word).
+    /// All selections of a point, in the order of the tables; with a frequency range (token, surface and word) those of the selected groups too.
     pub fn of_point(point: &PointMoments, settings: &Settings) -> Result<Vec<Summary>> {
         let view = point.all()?;
         let all = Summary::of_view(Selection::All, &view);
-        let selected = settings.frequency.as_ref().map(|_| Summary {
-            selection: Selection::Selected,
-            groups: all.groups.iter().filter(|group| settings.selects(group.group, group.n)).cloned().collect(),
-            totals: GroupTotals::of(&view, |group, n| settings.selects(group, n)).map(|groups| Totals::of_groups(&groups)),
-            components: Vec::new(),
-        });
-        let typical = match point.massive_states() {
-            0 => Summary { selection: Selection::Typical, ..all.clone() },
-            _ => Summary::of_view(Selection::Typical, &point.typical()),
+        let has_range = settings.frequency.is_some();
+        let selected = has_range.then(|| all.selected(Selection::Selected, &view, settings));
+        let (typical, typical_selected) = match point.massive_states() {
+            0 => (all.renamed(Selection::Typical), selected.as_ref().map(|selected| selected.renamed(Selection::TypicalSelected))),
+            _ => {
+                let view = point.typical();
+                let typical = Summary::of_view(Selection::Typical, &view);
+                let selected = has_range.then(|| typical.selected(Selection::TypicalSelected, &view, settings));
+                (typical, selected)
+            }
         };
-        Ok([Some(all), selected, Some(typical)].into_iter().flatten().collect())
+        Ok([Some(all), selected, Some(typical), typical_selected].into_iter().flatten().collect())
+    }
+
+    /// Those of its groups that are selected, by their frequency here.
+    fn selected(&self, selection: Selection, view: &StatesView, settings: &Settings) -> Summary {
+        Summary {
+            selection,
+            groups: self.groups.iter().filter(|group| settings.selects(group.group, group.n)).cloned().collect(),
+            totals: GroupTotals::of(view, |group, n| settings.selects(group, n)).map(|groups| Totals::of_groups(&groups)),
+            components: Vec::new(),
+        }
+    }
+
+    /// The same under another name.
+    fn renamed(&self, selection: Selection) -> Summary {
+        Summary { selection, ..self.clone() }
     }
 
     fn of_view(selection: Selection, view: &StatesView) -> Summary {

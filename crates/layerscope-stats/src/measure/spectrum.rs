@@ -6,10 +6,9 @@ use super::batches::{self, BATCH};
 use super::evaluation::Evaluation;
 use super::layer_rows::{Estimate, Rows};
 use super::row::Computation;
-use super::selection::Selection;
 use crate::eigen::{eigenvalues, significant};
 use crate::error::Result;
-use crate::sketch::{CentredRows, Covariance, HashSample, Scatter};
+use crate::sketch::{CentredRows, HashSample, Scatter};
 
 /// Weight of the corpus covariance in [`isoscore_star`].
 const ZETA: f64 = 0.75;
@@ -159,23 +158,17 @@ pub fn isoscore_star(batch: &Scatter, corpus: &Scatter) -> Option<f64> {
 pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
 
 fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
-    let (Some(covariance), Some(all)) = (evaluation.inputs.sketches.get::<Covariance>(), evaluation.all()) else { return Ok(()) };
-    match rows.selection {
-        Selection::All => {
-            match evaluation.spectrum() {
-                None => rows.note(format!("spectrum: {} states have no covariance", all.n())),
-                Some(spectrum) if spectrum.anisotropy().is_none() => rows.note("spectrum: all states are equal"),
-                Some(_) => {}
-            }
-            add_rows(all, evaluation.spectrum(), evaluation.second_moment(), rows);
+    let Some(scatter) = evaluation.scatter() else { return Ok(()) };
+    if rows.selection.is_of_sketches() {
+        match evaluation.spectrum() {
+            None => rows.note(format!("spectrum: {} states have no covariance", scatter.n())),
+            Some(spectrum) if spectrum.anisotropy().is_none() => rows.note("spectrum: all states are equal"),
+            Some(_) => {}
         }
-        Selection::Typical if covariance.has_massive() => {
-            let typical = covariance.typical();
-            add_rows(typical, Spectrum::of_covariance(typical).as_ref(), Spectrum::of_second_moment(typical).as_ref(), rows);
-        }
-        Selection::Typical => add_rows(all, evaluation.spectrum(), evaluation.second_moment(), rows),
-        Selection::Sample => evaluation.inputs.sample.into_iter().for_each(|sample| add_batches(sample, all, rows)),
-        Selection::Selected | Selection::TypicalSelected | Selection::TypicalSample => {}
+        add_rows(scatter, evaluation.spectrum(), evaluation.second_moment(), rows);
+    }
+    if let Some(sample) = evaluation.sample().filter(|_| rows.selection.is_of_sample()) {
+        add_batches(sample, scatter, rows);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::explainable::max_explainable_variance;
 use crate::eigen::eigenvectors;
 use crate::error::Result;
 use crate::products::{Panels, gram, gram_place};
-use crate::sketch::{PointMoments, TokenSamples};
+use crate::sketch::{CorpusMoments, StatesView, TokenSamples};
 
 /// A row of the tokens' table.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,15 +26,41 @@ pub struct TokenRow {
     pub explainable_variance: Option<f64>,
 }
 
+/// One component of one chosen token: a row of the table of their components.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenComponentRow {
+    /// The group.
+    pub group: u32,
+    /// The component.
+    pub component: u32,
+    /// q_i(X_t): mean of x_i^2.
+    pub q: f64,
+    /// mu_i(X_t).
+    pub mean: f64,
+    /// v_i(X_t): mean of (x_i - mu_i(X_t))^2.
+    pub variance: f64,
+}
+
+/// q_i, mu_i and v_i of one token, over all its states (Yamagiwa & Shimodaira 2025, eqs. 17-19); nothing without states.
+pub(super) fn token_component_rows(group: u32, moments: &CorpusMoments) -> impl Iterator<Item = TokenComponentRow> {
+    let (n, components) = (moments.n() as f64, if moments.n() > 0 { moments.dim() } else { 0 });
+    (0..components).map(move |i| TokenComponentRow {
+        group,
+        component: i as u32,
+        q: moments.square()[i],
+        mean: moments.mean()[i],
+        variance: moments.m2()[i] / n,
+    })
+}
+
 /// All rows, groups ascending: the mean of a group, then its kept states in hash order. Groups without states have none.
-pub fn token_rows(point: &PointMoments, tokens: &TokenSamples) -> Result<Vec<TokenRow>> {
-    let view = point.all()?;
+pub fn token_rows(view: &StatesView<'_>, tokens: &TokenSamples) -> Result<Vec<TokenRow>> {
     let means: Vec<(u32, u64, Vec<f64>)> = view
         .groups()
         .filter(|(group, _)| tokens.get(*group).is_some_and(|sample| !sample.is_empty()))
         .map(|(id, group)| (id, group.n, group.mean.to_vec()))
         .collect();
-    let plane = principal_plane(&means.iter().map(|(_, _, mean)| mean.as_slice()).collect::<Vec<_>>(), point.dim());
+    let plane = principal_plane(&means.iter().map(|(_, _, mean)| mean.as_slice()).collect::<Vec<_>>(), view.corpus().dim());
     let mut rows = Vec::new();
     for (group, n, mean) in &means {
         let Some(sample) = tokens.get(*group) else { continue };

@@ -77,7 +77,7 @@ impl Sketch for Covariance {
 
     fn prepare(prepared: &mut BatchCovariance, batch: &mut Preparation<'_>) -> Result<()> {
         let (massive, rows) = (batch.massive, batch.batch);
-        prepared.fill(massive, rows, batch.centred().0);
+        prepared.fill(massive, rows, &batch.centred().0.rows);
         Ok(())
     }
 
@@ -119,7 +119,7 @@ impl Mergeable for Covariance {
     fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         let threshold = tensors.take_f64("massive_threshold", &[1])?[0];
         let typical: Scatter = nested("typical", tensors)?;
-        let has_massive = tensors.0.keys().any(|name| name.starts_with("massive."));
+        let has_massive = tensors.has_nested("massive");
         let massive: Option<Scatter> = if has_massive { Some(nested("massive", tensors)?) } else { None };
         if massive.as_ref().is_some_and(|massive| massive.dim() != typical.dim()) {
             return Err(Error::tensor("massive.mean", format!("does not have the {} components of the typical states", typical.dim())));

@@ -7,11 +7,16 @@
 //! a plain sum collects the same rounding error again and again.
 
 mod blocks;
+mod by_states;
+mod chosen;
 mod corpus;
 mod covariance;
+mod cross;
 mod erased;
+mod massive;
 mod moments;
 mod pairs;
+mod peaks;
 mod point_moments;
 mod sample;
 mod scatter;
@@ -26,17 +31,20 @@ mod tensor;
 pub use blocks::{BLOCKS, DocumentBlocks};
 pub use corpus::CorpusMoments;
 pub use covariance::{BatchCovariance, Covariance};
+pub use cross::CrossScatter;
 pub use erased::SketchRow;
+pub use massive::{LARGEST, MassiveGroup, POSITIONS};
 pub use moments::{Group, GroupMoments};
 pub use pairs::{BatchPairs, Pairs};
+pub use peaks::{BatchPeaks, Counts, Peaks};
 pub use point_moments::{PointMoments, StatesView};
 pub use sample::{HashSample, Kept, SampleKey, TokenSamples, sample_hash};
 pub use scatter::{CentredRows, Scatter};
 pub use sequences::SequenceSimilarity;
 pub use set::SketchSet;
-pub use shape::{BatchShapes, SequenceShape};
+pub use shape::{BatchShapes, SequenceShape, ShapeMeans};
 pub use sketches::Sketches;
-pub use space::{BatchSpace, Preparation};
+pub use space::{BatchSpace, PointRows, Preparation};
 pub use sparse::SparseGroupMoments;
 pub use tensor::{Tensor, Tensors, Values};
 
@@ -63,6 +71,8 @@ pub enum SketchKind {
     Shapes,
     /// Moments of blocks of documents.
     Blocks,
+    /// Components that stand out of their states.
+    Peaks,
     /// The hash sample of states, which its owner keeps.
     Sample,
     /// The kept states of chosen tokens, which their owner keeps.
@@ -77,13 +87,14 @@ pub const SKETCHES: &[SketchRow] = &[
     SketchRow::of::<Pairs>(SketchKind::Pairs, "lenses.pairs", "products with the previous point"),
     SketchRow::of::<SequenceShape>(SketchKind::Shapes, "lenses.sequences", "the shape of sequences"),
     SketchRow::of::<DocumentBlocks>(SketchKind::Blocks, "lenses.blocks", "blocks of documents"),
+    SketchRow::of::<Peaks>(SketchKind::Peaks, "lenses.peaks", "massive components"),
 ];
 
 impl SketchKind {
     /// All of them.
-    pub const ALL: [SketchKind; 11] = {
+    pub const ALL: [SketchKind; 12] = {
         use SketchKind::*;
-        [Groups, Corpus, Units, Similarity, Covariance, Pairs, Shapes, Blocks, Sample, Tokens, Weights]
+        [Groups, Corpus, Units, Similarity, Covariance, Pairs, Shapes, Blocks, Peaks, Sample, Tokens, Weights]
     };
 
     /// Its name in the list of measures.
@@ -96,6 +107,7 @@ impl SketchKind {
             SketchKind::Covariance => "covariance",
             SketchKind::Pairs => "pairs",
             SketchKind::Blocks => "blocks",
+            SketchKind::Peaks => "peaks",
             SketchKind::Sample => "sample",
             SketchKind::Tokens => "token states",
             SketchKind::Weights => "weights",

@@ -1,69 +1,135 @@
-//! Products between the states of one point and the same states at the next.
+//! The states of one point and the same states at the next.
 
-use layerscope_compute::cpu::Isa;
-use layerscope_compute::for_each_isa;
+use std::borrow::Cow;
 
-use super::{CentredRows, Mergeable, Preparation, Sketch, SketchShape, Tensors};
-use crate::error::{Error, Result, must_match};
-use crate::products::{self, AREA, PANEL, panels_of, product_place};
+use super::space::PointRows;
+use super::{CentredRows, CrossScatter, Mergeable, Preparation, Scatter, Sketch, SketchShape, Tensors, nested};
+use crate::error::Result;
 use crate::rows::BatchRows;
 
-/// n, both means and sum (x - mean x)(y - mean y)^T, with x a state at this point and y the same one at the next.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Products of x, a state at the point before, and y, the same one here: of those that are typical at both points and, apart from them, of
+/// those that are massive at either.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pairs {
-    n: u64,
-    this: Vec<f64>,
-    next: Vec<f64>,
-    /// Blocks, see [`products::product`].
-    blocks: Vec<f64>,
+    typical: CrossScatter,
+    /// Only where there are massive states.
+    massive: Option<CrossScatter>,
+    /// x of the states that are massive here alone: typical at the point before, and yet not among the typical pairs.
+    before_alone: Option<Scatter>,
+    /// y of the states that were massive at the point before alone.
+    here_alone: Option<Scatter>,
+    /// Whether massive states are kept apart; an older program put them among the typical ones.
+    is_apart: bool,
 }
 
 impl Pairs {
-    /// Of states with `this` components at this point and `next` at the next.
+    /// Of states with `this` components at the point before and `next` here.
     pub fn new(this: usize, next: usize) -> Pairs {
-        Pairs { n: 0, this: vec![0.0; this], next: vec![0.0; next], blocks: vec![0.0; blocks_of(this, next) * AREA] }
+        Pairs { typical: CrossScatter::new(this, next), massive: None, before_alone: None, here_alone: None, is_apart: true }
     }
 
     /// Number of states.
     pub fn n(&self) -> u64 {
-        self.n
+        self.typical.n() + self.massive.as_ref().map_or(0, CrossScatter::n)
     }
 
-    /// Components at this point and at the next.
-    pub fn dims(&self) -> (usize, usize) {
-        (self.this.len(), self.next.len())
+    /// All states.
+    pub fn all(&self) -> Result<Cow<'_, CrossScatter>> {
+        let Some(massive) = &self.massive else { return Ok(Cow::Borrowed(&self.typical)) };
+        let mut all = self.typical.clone();
+        all.merge(massive)?;
+        Ok(Cow::Owned(all))
     }
 
-    /// Sum of (x_i - mean x_i)(y_j - mean y_j).
-    pub fn get(&self, i: usize, j: usize) -> f64 {
-        self.blocks[product_place(i, j, self.next.len())]
+    /// Those that are typical at both points; None where they are not known apart.
+    pub fn typical(&self) -> Option<&CrossScatter> {
+        self.is_apart.then_some(&self.typical)
     }
 
-    /// Replaces the contents by the pairs of one batch. Memory is reused. This is nearly all of the work.
-    pub fn fill(&mut self, batch: &BatchRows, this: &CentredRows, next: &CentredRows) -> Result<()> {
-        if this.n() != next.n() {
-            return Err(Error::Rows(format!("{} states at one point cannot be paired with {} at the next", this.n(), next.n())));
-        }
-        self.n = this.n();
-        self.this.clear();
-        self.this.extend_from_slice(this.mean());
-        self.next.clear();
-        self.next.extend_from_slice(next.mean());
-        products::product(batch.isa(), this.panels(), next.panels(), &mut self.blocks);
-        Ok(())
+    /// Whether some states are massive at one of the points.
+    pub fn has_massive(&self) -> bool {
+        self.massive.is_some()
+    }
+
+    /// The typical states of the point before that are among the typical pairs.
+    pub fn typical_before<'a>(&self, typical: &'a Scatter) -> Cow<'a, Scatter> {
+        paired(typical, self.before_alone.as_ref())
+    }
+
+    /// The typical states of this point that are among the typical pairs.
+    pub fn typical_here<'a>(&self, typical: &'a Scatter) -> Cow<'a, Scatter> {
+        paired(typical, self.here_alone.as_ref())
+    }
+
+    fn absorb(&mut self, typical: &CrossScatter, apart: [Option<&Scatter>; 2], massive: Option<&CrossScatter>) -> Result<()> {
+        self.typical.merge(typical)?;
+        merge_into(&mut self.massive, massive)?;
+        let [before, here] = apart;
+        merge_into(&mut self.before_alone, before)?;
+        merge_into(&mut self.here_alone, here)
     }
 }
 
-fn blocks_of(this: usize, next: usize) -> usize {
-    panels_of(this) * panels_of(next)
+fn paired<'a>(typical: &'a Scatter, alone: Option<&Scatter>) -> Cow<'a, Scatter> {
+    alone.map_or(Cow::Borrowed(typical), |alone| Cow::Owned(typical.without(alone)))
+}
+
+/// Merges what is there only where it is needed.
+fn merge_into<S: Mergeable + Clone>(ours: &mut Option<S>, theirs: Option<&S>) -> Result<()> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => ours.merge(theirs),
+        (ours @ None, Some(theirs)) => {
+            *ours = Some(theirs.clone());
+            Ok(())
+        }
+        (_, None) => Ok(()),
+    }
 }
 
 /// What a batch contributes to [`Pairs`]. Reuses its memory.
 #[derive(Clone, Debug, Default)]
 pub struct BatchPairs {
-    pairs: Pairs,
+    typical: CrossScatter,
+    massive: CrossScatter,
+    before_alone: Scatter,
+    here_alone: Scatter,
+    rows: [CentredRows; 2],
     /// Whether the previous point had the same rows.
     is_paired: bool,
+}
+
+impl BatchPairs {
+    fn fill(&mut self, batch: &BatchRows, before: &PointRows, here: &PointRows) -> Result<()> {
+        let isa = batch.isa();
+        self.massive.clear();
+        self.before_alone.clear();
+        self.here_alone.clear();
+        if before.massive.is_empty() && here.massive.is_empty() {
+            return self.typical.fill(isa, &before.rows, &here.rows);
+        }
+        let (was, is) =
+            (|place: &u32| before.massive.binary_search(place).is_ok(), |place: &u32| here.massive.binary_search(place).is_ok());
+        let all = 0..before.rows.n() as u32;
+        let (massive, typical): (Vec<u32>, Vec<u32>) = all.partition(|place| was(place) || is(place));
+        let [left, right] = &mut self.rows;
+        let mut fill = |products: &mut CrossScatter, places: &[u32]| {
+            left.fill_some(&before.rows, places);
+            right.fill_some(&here.rows, places);
+            products.fill(isa, left, right)
+        };
+        fill(&mut self.typical, &typical)?;
+        fill(&mut self.massive, &massive)?;
+        for (scatter, rows, apart) in [
+            (&mut self.before_alone, &before.rows, here.massive.iter().copied().filter(|place| !was(place)).collect::<Vec<u32>>()),
+            (&mut self.here_alone, &here.rows, before.massive.iter().copied().filter(|place| !is(place)).collect()),
+        ] {
+            if !apart.is_empty() {
+                left.fill_some(rows, &apart);
+                scatter.fill(isa, left);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Sketch for Pairs {
@@ -75,99 +141,62 @@ impl Sketch for Pairs {
     }
 
     fn emptied(&self) -> Pairs {
-        Pairs::new(self.this.len(), self.next.len())
+        let (this, next) = self.typical.dims();
+        Pairs::new(this, next)
     }
 
     fn prepare(prepared: &mut BatchPairs, batch: &mut Preparation<'_>) -> Result<()> {
         let rows = batch.batch;
         // Asked for even where there is no previous point: the next one needs them.
-        let (this, previous) = batch.centred();
-        prepared.is_paired = previous.is_some();
-        previous.map_or(Ok(()), |previous| prepared.pairs.fill(rows, previous, this))
+        let (here, before) = batch.centred();
+        prepared.is_paired = before.is_some();
+        before.map_or(Ok(()), |before| prepared.fill(rows, before, here))
     }
 
     fn update(&mut self, prepared: &BatchPairs, _: &BatchRows<'_>) -> Result<()> {
-        if prepared.is_paired { self.merge(&prepared.pairs) } else { Ok(()) }
+        if !prepared.is_paired {
+            return Ok(());
+        }
+        let some = |scatter| Some(scatter).filter(|scatter: &&Scatter| scatter.n() > 0);
+        let apart = [some(&prepared.before_alone), some(&prepared.here_alone)];
+        self.absorb(&prepared.typical, apart, Some(&prepared.massive).filter(|massive| massive.n() > 0))
     }
 
+    /// Twice that where there are massive states.
     fn bytes(shape: &SketchShape) -> usize {
-        shape.previous.map_or(0, |previous| bytes(previous, shape.dim))
+        shape.previous.map_or(0, |previous| CrossScatter::bytes(previous, shape.dim))
     }
 
     fn prepared_bytes(rows: usize, dim: usize) -> usize {
-        bytes(dim, dim) + CentredRows::bytes(rows, dim)
+        CrossScatter::bytes(dim, dim) + CentredRows::bytes(rows, dim)
     }
-}
-
-fn bytes(this: usize, next: usize) -> usize {
-    (blocks_of(this, next) * AREA + this + next) * size_of::<f64>()
 }
 
 impl Mergeable for Pairs {
-    /// As for a scatter: S = S_a + S_b + delta_x delta_y^T n_a n_b / (n_a + n_b).
     fn merge(&mut self, other: &Self) -> Result<()> {
-        must_match("the number of components", self.this.len(), other.this.len())?;
-        must_match("the number of components", self.next.len(), other.next.len())?;
-        if other.n == 0 {
-            return Ok(());
-        }
-        if self.n == 0 {
-            self.clone_from(other);
-            return Ok(());
-        }
-        let (a, b) = (self.n as f64, other.n as f64);
-        let share = b / (a + b);
-        let move_mean = |mean: &mut [f64], other: &[f64]| {
-            let mut delta: Vec<f64> = other.iter().zip(&*mean).map(|(theirs, ours)| theirs - ours).collect();
-            mean.iter_mut().zip(&delta).for_each(|(mean, delta)| *mean += delta * share);
-            delta.resize(panels_of(mean.len()) * PANEL, 0.0);
-            delta
-        };
-        let (left, right) = (move_mean(&mut self.this, &other.this), move_mean(&mut self.next, &other.next));
-        absorb(Isa::detect(), &mut self.blocks, &other.blocks, &left, &right, a * share);
-        self.n += other.n;
-        Ok(())
+        self.is_apart &= other.is_apart;
+        self.absorb(&other.typical, [other.before_alone.as_ref(), other.here_alone.as_ref()], other.massive.as_ref())
     }
 
     fn encode(&self) -> Tensors<'_> {
-        let mut tensors = Tensors::default();
-        tensors.put_u64("n", &[1], vec![self.n]);
-        tensors.put_f64("this", &[self.this.len()], &self.this);
-        tensors.put_f64("next", &[self.next.len()], &self.next);
-        tensors.put_f64("products", &[self.blocks.len() / AREA, PANEL, PANEL], &self.blocks);
+        let mut tensors = self.typical.encode();
+        tensors.put_u64("apart", &[1], vec![u64::from(self.is_apart)]);
+        if let Some(massive) = &self.massive {
+            tensors.nest("massive", massive.encode());
+        }
+        for (name, alone) in [("before_alone", &self.before_alone), ("here_alone", &self.here_alone)] {
+            if let Some(alone) = alone {
+                tensors.nest(name, alone.encode());
+            }
+        }
         tensors
     }
 
     fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
-        let ([this], [next]) = (tensors.shape("this")?, tensors.shape("next")?);
-        Ok(Pairs {
-            n: tensors.take_u64("n", &[1])?[0],
-            this: tensors.take_f64("this", &[this])?,
-            next: tensors.take_f64("next", &[next])?,
-            blocks: tensors.take_f64("products", &[blocks_of(this, next), PANEL, PANEL])?,
-        })
-    }
-}
-
-for_each_isa! {
-    /// Adds blocks and `cross left right^T`.
-    fn absorb = absorb_body; (blocks: &mut [f64], others: &[f64], left: &[f64], right: &[f64], cross: f64)
-}
-
-#[inline(always)]
-fn absorb_body(blocks: &mut [f64], others: &[f64], left: &[f64], right: &[f64], cross: f64) {
-    let (blocks, others) = (blocks.as_chunks_mut::<PANEL>().0, others.as_chunks::<PANEL>().0);
-    let (left, right) = (left.as_chunks::<PANEL>().0, right.as_chunks::<PANEL>().0);
-    let mut rows = blocks.iter_mut().zip(others);
-    for left in left {
-        for right in right {
-            for left in left {
-                let Some((row, other)) = rows.next() else { return };
-                let left = cross * left;
-                for j in 0..PANEL {
-                    row[j] += other[j] + left * right[j];
-                }
-            }
-        }
+        let is_apart = tensors.has("apart") && tensors.take_u64("apart", &[1])?[0] == 1;
+        let massive = if tensors.has_nested("massive") { Some(nested("massive", tensors)?) } else { None };
+        let mut alone = |name: &str| if tensors.has_nested(name) { nested(name, tensors).map(Some) } else { Ok(None) };
+        let (before_alone, here_alone) = (alone("before_alone")?, alone("here_alone")?);
+        Ok(Pairs { typical: CrossScatter::decode(tensors)?, massive, before_alone, here_alone, is_apart })
     }
 }

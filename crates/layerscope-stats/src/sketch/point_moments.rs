@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use layerscope_compute::cpu::Isa;
 
+use super::by_states::WithTypical;
+use super::chosen::ChosenComponents;
+use super::massive::{MassiveGroup, MassiveStates};
 use super::moments::with_next;
 use super::{CorpusMoments, Group, GroupMoments, Mergeable, SequenceSimilarity, SparseGroupMoments, Tensors, nested};
 use crate::error::{Error, Result, must_match};
@@ -33,7 +36,9 @@ pub struct PointMoments {
     corpus: CorpusMoments,
     massive_groups: SparseGroupMoments,
     massive_corpus: CorpusMoments,
-    sequences: SequenceSimilarity,
+    massive_states: MassiveStates,
+    chosen: ChosenComponents,
+    sequences: WithTypical<SequenceSimilarity>,
 }
 
 impl PointMoments {
@@ -50,7 +55,9 @@ impl PointMoments {
             corpus: CorpusMoments::of(dim, units),
             massive_groups: SparseGroupMoments::of(dim, units),
             massive_corpus: CorpusMoments::of(dim, units),
-            sequences: SequenceSimilarity::new(),
+            massive_states: MassiveStates::default(),
+            chosen: ChosenComponents::default(),
+            sequences: WithTypical::new(),
         }
     }
 
@@ -86,9 +93,46 @@ impl PointMoments {
         self.massive_corpus.n()
     }
 
+    /// Who the massive states are, by group and position.
+    pub fn massive_groups(&self) -> impl Iterator<Item = MassiveGroup> {
+        self.massive_states.iter()
+    }
+
+    /// The part of the sum of ||x||^2 that massive states carry; None where all states are zero.
+    pub fn massive_share(&self) -> Option<f64> {
+        let sum = |corpus: &CorpusMoments| corpus.square().iter().sum::<f64>() * corpus.n() as f64;
+        let (typical, massive) = (sum(&self.corpus), sum(&self.massive_corpus));
+        (typical + massive > 0.0).then(|| massive / (typical + massive))
+    }
+
     /// Similarity within sequences, of all states.
     pub fn sequences(&self) -> &SequenceSimilarity {
-        &self.sequences
+        &self.sequences.all
+    }
+
+    /// Similarity within sequences, of the typical states; None where an older program did not keep it.
+    pub fn typical_sequences(&self) -> Option<&SequenceSimilarity> {
+        self.sequences.typical.as_ref()
+    }
+
+    /// Keeps moments per component of a group, from now on.
+    pub fn choose(&mut self, group: u32) {
+        self.chosen.choose(group, self.corpus.dim());
+    }
+
+    /// Memory of a chosen group.
+    pub fn chosen_bytes(dim: usize) -> usize {
+        ChosenComponents::bytes(dim)
+    }
+
+    /// Moments per component of the typical states of the chosen groups.
+    pub fn chosen_typical(&self) -> impl Iterator<Item = (u32, &CorpusMoments)> {
+        self.chosen.typical()
+    }
+
+    /// Moments per component of all states of the chosen groups.
+    pub fn chosen_all(&self) -> Result<Vec<(u32, CorpusMoments)>> {
+        self.chosen.all()
     }
 
     /// Forgets all states and makes room for groups `0..groups` in the same memory.
@@ -128,18 +172,19 @@ impl PointMoments {
     /// Adds the counted rows of a batch. A refused batch leaves the sketch as it was.
     pub fn update(&mut self, batch: &BatchRows) -> Result<()> {
         self.groups.check(batch)?;
-        let massive = |row: u32| batch.norms()[row as usize] > self.threshold;
-        let segments = batch.segments();
-        if segments.counted().iter().any(|&row| massive(row)) {
-            let (massive, typical) = segments.partition(massive);
+        let (threshold, segments) = (self.threshold, batch.segments());
+        if segments.counted().iter().any(|&row| batch.exceeds(row, threshold)) {
+            let (massive, typical) = segments.partition(|row| batch.exceeds(row, threshold));
             self.update_typical(batch, &typical);
-            self.massive_groups.update_segments(batch, &massive);
-            self.massive_corpus.update_rows(batch, massive.counted());
+            self.update_massive(batch, &massive);
+            self.chosen.update(batch, &typical, Some(&massive));
         } else {
             self.update_typical(batch, segments);
+            self.chosen.update(batch, segments, None);
         }
         if self.groups.keeps_units() {
-            self.sequences.update(batch);
+            let similarity = |rows: &[u32]| SequenceSimilarity::of_sequence(batch, rows);
+            self.sequences.update(batch, threshold, similarity, SequenceSimilarity::add_sequence);
         }
         Ok(())
     }
@@ -169,9 +214,7 @@ impl PointMoments {
             }
         }
         massive.sort_unstable_by_key(|&(_, row)| row);
-        let massive = Segments::of(massive.into_iter());
-        self.massive_groups.update_segments(&batch, &massive);
-        self.massive_corpus.update_rows(&batch, massive.counted());
+        self.update_massive(&batch, &Segments::of(massive.into_iter()));
         Ok(None)
     }
 
@@ -231,6 +274,12 @@ impl PointMoments {
         self.corpus.update_rows(batch, &scattered);
     }
 
+    fn update_massive(&mut self, batch: &BatchRows, massive: &Segments) {
+        self.massive_groups.update_segments(batch, massive);
+        self.massive_corpus.update_rows(batch, massive.counted());
+        self.massive_states.update(batch, massive);
+    }
+
     /// Merges a sketch whose group `g` is our `names[g]` (shards number their groups by themselves).
     pub fn merge_renamed(&mut self, other: &PointMoments, names: &[u32]) -> Result<()> {
         must_match("the massive threshold", self.threshold, other.threshold)?;
@@ -238,6 +287,8 @@ impl PointMoments {
         self.corpus.merge(&other.corpus)?;
         self.massive_groups.merge_renamed(&other.massive_groups, |group| names[group as usize])?;
         self.massive_corpus.merge(&other.massive_corpus)?;
+        self.massive_states.merge_renamed(&other.massive_states, |group| names[group as usize]);
+        self.chosen.merge_renamed(&other.chosen, |group| names[group as usize])?;
         self.sequences.merge(&other.sequences)
     }
 
@@ -278,6 +329,8 @@ impl Mergeable for PointMoments {
         tensors.nest("corpus", self.corpus.encode());
         tensors.nest("massive_groups", self.massive_groups.encode());
         tensors.nest("massive_corpus", self.massive_corpus.encode());
+        tensors.nest("massive_states", self.massive_states.encode());
+        tensors.nest("chosen", self.chosen.encode());
         tensors.nest("sequences", self.sequences.encode());
         tensors
     }
@@ -289,6 +342,13 @@ impl Mergeable for PointMoments {
             corpus: nested("corpus", tensors)?,
             massive_groups: nested("massive_groups", tensors)?,
             massive_corpus: nested("massive_corpus", tensors)?,
+            // An older program kept neither of these.
+            massive_states: if tensors.has_nested("massive_states") {
+                nested("massive_states", tensors)?
+            } else {
+                MassiveStates::default()
+            },
+            chosen: nested("chosen", tensors)?,
             sequences: nested("sequences", tensors)?,
         };
         let dims = [sketch.groups.dim(), sketch.massive_groups.within().len(), sketch.massive_corpus.dim()];
@@ -299,11 +359,18 @@ impl Mergeable for PointMoments {
         if [sketch.corpus.keeps_units(), sketch.massive_groups.keeps_units(), sketch.massive_corpus.keeps_units()] != [units; 3] {
             return Err(Error::tensor("unit", "is stored for only some of groups, corpus and massive states"));
         }
-        if sketch.massive_groups.groups().any(|group| group as usize >= sketch.groups.groups()) {
-            return Err(Error::tensor(
-                "massive_groups.group",
-                format!("names a group beyond the {} that are stored", sketch.groups.groups()),
-            ));
+        let groups = sketch.groups.groups();
+        for (name, last) in [
+            ("massive_groups.group", sketch.massive_groups.groups().last()),
+            ("massive_states.group", sketch.massive_states.last_group()),
+            ("chosen", sketch.chosen.groups().last()),
+        ] {
+            if last.is_some_and(|last| last as usize >= groups) {
+                return Err(Error::tensor(name, format!("names a group beyond the {groups} that are stored")));
+            }
+        }
+        if sketch.chosen.typical().any(|(_, own)| own.dim() != sketch.dim()) {
+            return Err(Error::tensor("chosen", format!("does not have the {} components of the other moments", sketch.dim())));
         }
         Ok(sketch)
     }

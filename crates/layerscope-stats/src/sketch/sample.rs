@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use layerscope_compute::cpu::Isa;
+
 use super::{Mergeable, Tensors};
 use crate::error::{Error, Result, must_match};
+use crate::kernels;
 
 /// The hash that decides which states are kept: three rounds of splitmix64's finalizer (Steele, Lea & Flood 2014) over seed,
 /// document and position.
@@ -89,6 +92,20 @@ impl HashSample {
     /// The kept states in the order of their hashes.
     pub fn iter(&self) -> impl Iterator<Item = Kept<'_>> {
         self.places.iter().map(|(&(hash, key), &place)| Kept { hash, key, state: &self.states[place * self.dim..][..self.dim] })
+    }
+
+    /// Those of the kept states whose norm does not exceed a threshold.
+    pub fn up_to_norm(&self, threshold: f64) -> HashSample {
+        let rows: Vec<u32> = (0..self.len() as u32).collect();
+        let mut squares = vec![0.0; self.len()];
+        kernels::square_norms(Isa::detect(), &self.states, self.dim.max(1), &rows, &mut squares);
+        let places = self.places.iter().filter(|(_, place)| squares[**place].sqrt() <= threshold);
+        let mut kept = HashSample::new(self.capacity, self.dim);
+        for (&key, &place) in places {
+            kept.places.insert(key, kept.states.len() / self.dim.max(1));
+            kept.states.extend_from_slice(&self.states[place * self.dim..][..self.dim]);
+        }
+        kept
     }
 
     /// Whether a state would be kept if it came now.
@@ -196,6 +213,11 @@ impl TokenSamples {
     /// The sample of a group, if it is a chosen one.
     pub fn get(&self, group: u32) -> Option<&HashSample> {
         self.samples.get(&group)
+    }
+
+    /// The same with [`HashSample::up_to_norm`] of each.
+    pub fn up_to_norm(&self, threshold: f64) -> TokenSamples {
+        TokenSamples { samples: self.samples.iter().map(|(&group, sample)| (group, sample.up_to_norm(threshold))).collect() }
     }
 
     /// Keeps a state of a chosen group if it belongs to its sample so far; other groups are ignored.

@@ -44,6 +44,17 @@ impl CentredRows {
         self.panels.fill(isa, states, rows, &self.mean);
     }
 
+    /// Takes some of other rows, by their places there, and centres them anew.
+    ///
+    /// What the other mean is off by is lost in rounding only: deviations are f64, and no larger than the largest of f32 numbers.
+    pub(super) fn fill_some(&mut self, of: &CentredRows, places: &[u32]) {
+        let shift = of.panels.mean_of_rows(places);
+        self.n = places.len() as u64;
+        self.mean.clear();
+        self.mean.extend(of.mean.iter().zip(&shift).map(|(mean, shift)| mean + shift));
+        self.panels.fill_rows(&of.panels, places, &shift);
+    }
+
     /// Number of rows.
     pub fn n(&self) -> u64 {
         self.n
@@ -116,6 +127,28 @@ impl Scatter {
     /// Forgets all states but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.n = 0;
+    }
+
+    /// The scatter without some of its states: the inverse of a merge.
+    ///
+    /// Only for few states that are like the others: what is left is a difference, good as long as it is not small.
+    pub(crate) fn without(&self, part: &Scatter) -> Scatter {
+        if part.n == 0 || part.n >= self.n {
+            return if part.n == 0 { self.clone() } else { Scatter::new(self.dim()) };
+        }
+        let (whole, gone) = (self.n as f64, part.n as f64);
+        let left = whole - gone;
+        // mean = mean_left + (mean_part - mean_left) gone / whole
+        let mean: Vec<f64> = self.mean.iter().zip(&part.mean).map(|(mean, part)| mean + (mean - part) * gone / left).collect();
+        let delta: Vec<f64> = part.mean.iter().zip(&mean).map(|(part, mean)| part - mean).collect();
+        let mut rest = Scatter { n: self.n - part.n, mean, blocks: vec![0.0; self.blocks.len()] };
+        for i in 0..self.dim() {
+            for j in i..self.dim() {
+                let place = gram_place(i, j);
+                rest.blocks[place] = self.blocks[place] - part.blocks[place] - delta[i] * delta[j] * gone * left / whole;
+            }
+        }
+        rest
     }
 
     /// Number of components.

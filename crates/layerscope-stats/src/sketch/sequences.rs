@@ -32,19 +32,20 @@ impl SequenceSimilarity {
         (self.sequences > 0).then_some(self.mean)
     }
 
-    /// Adds the counted rows of a batch, sequence by sequence.
-    pub fn update(&mut self, batch: &BatchRows) {
-        for rows in batch.counted_by_sequence() {
-            let nonzero = rows.iter().filter(|&&row| batch.norms()[row as usize] > 0.0).count();
-            if nonzero < 2 {
-                continue;
-            }
-            let mut products = SumProducts::default();
-            kernels::sum_products(batch.isa(), batch.chunk(rows, &[]), &mut products);
-            if products.square > 0.0 {
-                self.add(products.across / (nonzero as f64 * products.square.sqrt()), 1);
-            }
+    /// The mean cosine of a sequence with these counted rows of a batch, if it has one.
+    pub(super) fn of_sequence(batch: &BatchRows, rows: &[u32]) -> Option<f64> {
+        let nonzero = rows.iter().filter(|&&row| batch.norms()[row as usize] > 0.0).count();
+        if nonzero < 2 {
+            return None;
         }
+        let mut products = SumProducts::default();
+        kernels::sum_products(batch.isa(), batch.chunk(rows, &[]), &mut products);
+        (products.square > 0.0).then(|| products.across / (nonzero as f64 * products.square.sqrt()))
+    }
+
+    /// Adds a sequence.
+    pub(super) fn add_sequence(&mut self, similarity: &Option<f64>) {
+        similarity.iter().for_each(|similarity| self.add(*similarity, 1));
     }
 
     fn add(&mut self, mean: f64, sequences: u64) {

@@ -1,5 +1,6 @@
 //! What a sequence of states looks like: its matrix entropy and its curvature.
 
+use super::by_states::WithTypical;
 use super::scatter::mean_of;
 use super::{Mergeable, Preparation, Sketch, SketchShape, Tensors, mean_of_means};
 use crate::eigen::{eigenvalues, significant};
@@ -15,14 +16,14 @@ const ROUNDING: f64 = 1e-12;
 
 /// Mean over sequences of the matrix entropy and of the curvature, each with the number of sequences that have one.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SequenceShape {
+pub struct ShapeMeans {
     entropies: u64,
     entropy: f64,
     curvatures: u64,
     curvature: f64,
 }
 
-impl SequenceShape {
+impl ShapeMeans {
     /// The mean matrix entropy, and over how many sequences.
     pub fn matrix_entropy(&self) -> (Option<f64>, u64) {
         ((self.entropies > 0).then_some(self.entropy), self.entropies)
@@ -33,16 +34,10 @@ impl SequenceShape {
         ((self.curvatures > 0).then_some(self.curvature), self.curvatures)
     }
 
-    /// Adds the counted rows of a batch, sequence by sequence.
-    fn add_sequences(&mut self, batch: &BatchRows<'_>, space: &mut SequenceSpace) {
-        for rows in batch.counted_by_sequence().filter(|rows| rows.len() >= MIN_STATES) {
-            if let Some(entropy) = space.entropy(batch, rows) {
-                self.add_entropy(entropy, 1);
-            }
-            if let Some(curvature) = curvature(batch, rows) {
-                self.add_curvature(curvature, 1);
-            }
-        }
+    /// Adds a sequence: its matrix entropy and its curvature, where it has them.
+    fn add_sequence(&mut self, (entropy, curvature): &(Option<f64>, Option<f64>)) {
+        entropy.iter().for_each(|entropy| self.add_entropy(*entropy, 1));
+        curvature.iter().for_each(|curvature| self.add_curvature(*curvature, 1));
     }
 
     fn add_entropy(&mut self, mean: f64, sequences: u64) {
@@ -56,40 +51,7 @@ impl SequenceShape {
     }
 }
 
-/// What a batch contributes to a [`SequenceShape`]: all of the work. Reuses its memory.
-#[derive(Clone, Debug, Default)]
-pub struct BatchShapes {
-    shape: SequenceShape,
-    space: SequenceSpace,
-}
-
-impl Sketch for SequenceShape {
-    type Prepared = BatchShapes;
-
-    fn empty(_: &SketchShape) -> Option<SequenceShape> {
-        Some(SequenceShape::default())
-    }
-
-    fn emptied(&self) -> SequenceShape {
-        SequenceShape::default()
-    }
-
-    fn prepare(prepared: &mut BatchShapes, batch: &mut Preparation<'_>) -> Result<()> {
-        prepared.shape = SequenceShape::default();
-        prepared.shape.add_sequences(batch.batch, &mut prepared.space);
-        Ok(())
-    }
-
-    fn update(&mut self, prepared: &BatchShapes, _: &BatchRows<'_>) -> Result<()> {
-        self.merge(&prepared.shape)
-    }
-
-    fn bytes(_: &SketchShape) -> usize {
-        size_of::<SequenceShape>()
-    }
-}
-
-impl Mergeable for SequenceShape {
+impl Mergeable for ShapeMeans {
     fn merge(&mut self, other: &Self) -> Result<()> {
         self.add_entropy(other.entropy, other.entropies);
         self.add_curvature(other.curvature, other.curvatures);
@@ -105,7 +67,71 @@ impl Mergeable for SequenceShape {
 
     fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
         let (counts, means) = (tensors.take_u64("sequences", &[2])?, tensors.take_f64("shape", &[2])?);
-        Ok(SequenceShape { entropies: counts[0], entropy: means[0], curvatures: counts[1], curvature: means[1] })
+        Ok(ShapeMeans { entropies: counts[0], entropy: means[0], curvatures: counts[1], curvature: means[1] })
+    }
+}
+
+/// The shape of sequences, of all states and of the typical ones: massive rows are dropped before a sequence is looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SequenceShape(WithTypical<ShapeMeans>);
+
+impl SequenceShape {
+    /// Of all states.
+    pub fn all(&self) -> &ShapeMeans {
+        &self.0.all
+    }
+
+    /// Of the typical ones; None where an older program did not keep it.
+    pub fn typical(&self) -> Option<&ShapeMeans> {
+        self.0.typical.as_ref()
+    }
+}
+
+/// What a batch contributes to a [`SequenceShape`]: all of the work. Reuses its memory.
+#[derive(Clone, Debug, Default)]
+pub struct BatchShapes {
+    shape: WithTypical<ShapeMeans>,
+    space: SequenceSpace,
+}
+
+impl Sketch for SequenceShape {
+    type Prepared = BatchShapes;
+
+    fn empty(_: &SketchShape) -> Option<SequenceShape> {
+        Some(SequenceShape(WithTypical::new()))
+    }
+
+    fn emptied(&self) -> SequenceShape {
+        SequenceShape(WithTypical::new())
+    }
+
+    fn prepare(prepared: &mut BatchShapes, batch: &mut Preparation<'_>) -> Result<()> {
+        prepared.shape = WithTypical::new();
+        let (BatchShapes { shape, space }, rows) = (prepared, batch.batch);
+        shape.update(rows, batch.threshold(), |sequence| space.measure(rows, sequence), ShapeMeans::add_sequence);
+        Ok(())
+    }
+
+    fn update(&mut self, prepared: &BatchShapes, _: &BatchRows<'_>) -> Result<()> {
+        self.0.merge(&prepared.shape)
+    }
+
+    fn bytes(_: &SketchShape) -> usize {
+        size_of::<SequenceShape>()
+    }
+}
+
+impl Mergeable for SequenceShape {
+    fn merge(&mut self, other: &Self) -> Result<()> {
+        self.0.merge(&other.0)
+    }
+
+    fn encode(&self) -> Tensors<'_> {
+        self.0.encode()
+    }
+
+    fn decode(tensors: &mut Tensors<'_>) -> Result<Self> {
+        WithTypical::decode(tensors).map(SequenceShape)
     }
 }
 
@@ -118,6 +144,14 @@ struct SequenceSpace {
 }
 
 impl SequenceSpace {
+    /// Matrix entropy and curvature of a sequence with these counted rows of a batch, where they are defined.
+    fn measure(&mut self, batch: &BatchRows, rows: &[u32]) -> (Option<f64>, Option<f64>) {
+        match rows.len() < MIN_STATES {
+            true => (None, None),
+            false => (self.entropy(batch, rows), curvature(batch, rows)),
+        }
+    }
+
     /// Von Neumann entropy of the Gram matrix of centred unit rows, divided by its trace, over ln min(N, d) (Skean et al. 2025).
     ///
     /// None where all rows are equal, or with one component.

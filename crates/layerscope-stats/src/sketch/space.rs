@@ -72,24 +72,42 @@ impl<'a> Preparation<'a> {
         Preparation { batch, massive, centred }
     }
 
+    /// The norm that no typical state exceeds.
+    pub fn threshold(&self) -> f64 {
+        self.massive.unwrap_or(f64::INFINITY)
+    }
+
     /// The counted rows, centred and packed, at this point and at the previous one, if they are the same rows.
     ///
     /// They are computed for the first who asks. Those of the previous point are there only if somebody asked then.
-    pub fn centred(&mut self) -> (&CentredRows, Option<&CentredRows>) {
+    pub fn centred(&mut self) -> (&PointRows, Option<&PointRows>) {
+        let threshold = self.threshold();
         let CentredPoints { this, previous, has_this, has_previous } = &mut *self.centred;
         if !*has_this {
-            this.fill(self.batch);
+            this.rows.fill(self.batch);
+            let counted = self.batch.segments().counted();
+            this.massive.clear();
+            this.massive.extend(counted.iter().zip(0..).filter(|(row, _)| self.batch.exceeds(**row, threshold)).map(|(_, place)| place));
             *has_this = true;
         }
         (this, has_previous.then_some(previous))
     }
 }
 
+/// The counted rows of a batch at one point.
+#[derive(Default)]
+pub struct PointRows {
+    /// Centred and packed.
+    pub rows: CentredRows,
+    /// The places of massive ones among the counted rows, ascending.
+    pub massive: Vec<u32>,
+}
+
 /// Centred rows of a batch at this point and at the previous one.
 #[derive(Default)]
 pub(super) struct CentredPoints {
-    this: CentredRows,
-    previous: CentredRows,
+    this: PointRows,
+    previous: PointRows,
     has_this: bool,
     has_previous: bool,
 }

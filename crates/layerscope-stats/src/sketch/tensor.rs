@@ -104,6 +104,11 @@ impl<'a> Tensors<'a> {
         self.0.contains_key(name)
     }
 
+    /// Whether there is anything under `prefix.`.
+    pub(crate) fn has_nested(&self, prefix: &str) -> bool {
+        self.0.keys().any(|name| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.')))
+    }
+
     pub(crate) fn take_f64(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f64>> {
         match self.take(name, shape)? {
             Values::F64(values) => Ok(values.into_owned()),

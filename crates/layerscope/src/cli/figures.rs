@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     /// Folder for the figures
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Fit regressions to groups that occur between MIN and MAX times
+    /// Select groups that occur between MIN and MAX times, instead of each run's own range
     #[arg(long, value_name = "MIN:MAX")]
     frequency: Option<String>,
     #[command(flatten)]

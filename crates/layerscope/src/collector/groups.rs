@@ -103,6 +103,16 @@ impl Groups {
         &self.keys
     }
 
+    /// The number of the group that people call so.
+    pub fn named(&self, text: &str) -> Option<u32> {
+        let by_id = || {
+            let id: u64 = text.parse().ok()?;
+            let direct = usize::try_from(id).ok().and_then(|id| self.direct.get(id).copied()).filter(|number| *number != UNKNOWN);
+            direct.or_else(|| self.hashed.get(&GroupKey::Id(id)).copied())
+        };
+        self.hashed.get(&GroupKey::Name(text.to_owned())).copied().or_else(by_id)
+    }
+
     /// Whether states have groups at all.
     pub fn is_grouped(&self) -> bool {
         self.kind != Some(Kind::None)

@@ -114,12 +114,13 @@ impl Collector {
             ];
             return Err(Error::usage(line));
         }
-        let (numbers, known) = {
+        let (numbers, known, chosen) = {
             let mut groups = lock(&self.groups);
             let mut numbers = groups.numbers(&rows.groups, count)?;
             (0..count).filter(|row| !counts(*row)).for_each(|row| numbers[row] = NOT_COUNTED);
             bad.iter().for_each(|&row| numbers[row] = NOT_COUNTED);
-            (numbers, groups.len())
+            let chosen: Vec<u32> = self.settings.tokens.iter().filter_map(|token| groups.named(token)).collect();
+            (numbers, groups.len(), chosen)
         };
 
         let point = self.point(at);
@@ -133,11 +134,16 @@ impl Collector {
                 }
                 None => info,
             };
+            let info = match rows.positions {
+                Some(positions) => info.with_positions(positions[piece.rows.clone()].to_vec()),
+                None => info,
+            };
             let batch = batch.regrouped(&info)?;
             let space = lane.space(place);
             space.prepare(self.sketches, self.settings.massive_norm, &batch)?;
             let mut point = lock(&point);
             point.grow(known);
+            chosen.iter().for_each(|&group| point.state.moments.choose(group));
             point.enter(&batch, space, previous, rows, piece, &self.settings)?;
         }
         lock(&point).state.excluded += bad.len() as u64;

@@ -53,6 +53,10 @@ pub struct Estimate {
     pub fixed: u64,
     /// The state of one point.
     pub point: u64,
+    /// What more a point takes that has massive states.
+    pub massive: u64,
+    /// Points that have some.
+    pub massive_points: usize,
     /// Points to measure.
     pub points: usize,
     /// What there is while the tables are made, when model and workers are gone.
@@ -77,6 +81,8 @@ impl Estimate {
         Estimate {
             fixed: system::resident().unwrap_or(0) + (worker * sizes.threads) as u64 + SLACK,
             point: point as u64,
+            massive: sizes.state.massive_bytes() as u64,
+            massive_points: 0,
             points: sizes.points,
             finishing: before_model
                 + (2 * point + kept + sizes.points * groups * BYTES_PER_TABLE_ROW + token_rows + matrices + sample) as u64
@@ -85,9 +91,16 @@ impl Estimate {
         }
     }
 
+    /// The same where so many points have massive states: those are accumulated apart.
+    pub fn with_massive(&self, points: usize) -> Estimate {
+        let at_the_end = 2 * self.massive * u64::from(points > 0);
+        Estimate { massive_points: points, finishing: self.finishing + at_the_end, ..*self }
+    }
+
     /// The most that a run with so many points at a time will occupy.
     pub fn total(&self, points: usize) -> u64 {
-        let needed = (self.fixed + self.point * points as u64).max(self.finishing);
+        let massive = self.massive * points.min(self.massive_points) as u64;
+        let needed = (self.fixed + self.point * points as u64 + massive).max(self.finishing);
         (needed + needed / MARGIN).max(self.peak)
     }
 

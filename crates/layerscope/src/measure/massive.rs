@@ -9,13 +9,21 @@ use super::items::Items;
 use super::plan::Plan;
 use crate::error::{Error, Result};
 
-/// One threshold per point, the same in every shard; None where no state is finite.
+/// What the first documents say of a point.
+pub struct PilotPoint {
+    /// The norm beyond which states are massive; None where no state is finite.
+    pub threshold: Option<f64>,
+    /// Whether some are.
+    pub has_massive: bool,
+}
+
+/// One threshold per point, the same in every shard.
 pub fn massive_thresholds<D: Accumulate>(
     transformer: &Transformer<D>,
     spool: &Spool,
     plan: &Plan,
     points: &[Point],
-) -> Result<Vec<Option<f64>>> {
+) -> Result<Vec<PilotPoint>> {
     let Some(&last) = points.last() else { return Ok(Vec::new()) };
     let device = transformer.backend();
     let pilot: Vec<Items> = spool.pilot(plan.batch_tokens)?.into_iter().map(Items::new).collect();
@@ -26,7 +34,12 @@ pub fn massive_thresholds<D: Accumulate>(
         let info = device.info(space.stream(), items.info())?;
         transformer.forward_to(last, &items.batch, &mut space, &mut NormTaker { norms: &mut norms, info: &info, space: &mut own })?;
     }
-    Ok(norms.into_iter().map(|(_, norms)| median(norms).map(|median| median * plan.massive)).collect())
+    let of_point = |(_, norms): (Point, Vec<f64>)| {
+        let largest = norms.iter().copied().filter(|norm| norm.is_finite()).fold(0.0, f64::max);
+        let threshold = median(norms).map(|median| median * plan.massive);
+        PilotPoint { threshold, has_massive: threshold.is_some_and(|threshold| largest > threshold) }
+    };
+    Ok(norms.into_iter().map(of_point).collect())
 }
 
 /// The middle value; the mean of the two middle ones of an even number.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use layerscope_corpus::{BatchPlan, Spool};
 use layerscope_error::{line, setting};
-use layerscope_model::{Point, Transformer};
+use layerscope_model::Transformer;
 use layerscope_stats::{Accumulate, PointShape, PointState};
 
 use super::choose::Chosen;
@@ -62,7 +62,8 @@ impl OnDevice for Passes<'_> {
         let before_model = system::resident().unwrap_or(0);
         let transformer = bound.model.load(device)?;
         system::release_freed();
-        let shape = PointShape { groups: spool.groups().len(), dim: bound.model.spec.width, kept: kept.len(), sketches: plan.sketches };
+        let (groups, dim) = (spool.groups().len(), bound.model.spec.width);
+        let shape = PointShape { groups, dim, kept: kept.len(), chosen: keep.chosen.len(), sketches: plan.sketches };
         let sizes = Sizes {
             state: shape,
             sample: kept.classes[0].len(),
@@ -85,6 +86,7 @@ impl OnDevice for Passes<'_> {
                 range,
                 batches: &batches,
                 kept: &kept,
+                chosen: &keep.chosen,
                 massive: &saved.massive,
                 resumable: &resumable,
             };
@@ -112,6 +114,8 @@ struct Pass<'a> {
     range: Range<usize>,
     batches: &'a BatchPlan,
     kept: &'a Kept,
+    /// Numbers of the chosen groups; one that this shard never meets has none.
+    chosen: &'a [u32],
     massive: &'a [Option<f64>],
     resumable: &'a Fingerprint,
 }
@@ -129,9 +133,13 @@ impl Passes<'_> {
             estimate.expect_room(&saved.passes, plan)?;
             return Ok(saved);
         }
+        // Whatever can be refused is, before the model runs for the first time.
+        check_disk(&plan.out, estimate, &estimate.passes(plan.max_memory)?)?;
+        let pilot = massive_thresholds(transformer, self.spool, plan, points)?;
+        let estimate = &estimate.with_massive(pilot.iter().filter(|point| point.has_massive).count());
         let passes = estimate.passes(plan.max_memory)?;
         check_disk(&plan.out, estimate, &passes)?;
-        let massive = massive_thresholds(transformer, self.spool, plan, points)?;
+        let massive = pilot.into_iter().map(|point| point.threshold).collect();
         let inputs = self.spool.inputs().iter().filter_map(|input| InputStamp::of(input)).collect();
         let saved = SavedPlan { fingerprint: resumable.clone(), inputs, massive, passes };
         self.work.save_plan(&saved)?;
@@ -150,7 +158,11 @@ impl Passes<'_> {
         let (plan, blocks) = (&bound.plan, bound.model.spec.blocks.len());
         let points = &bound.points[pass.range.clone()];
         let restored = work.restore(pass.resumable, blocks, pass.number, points, &mut |line| warn(line, warnings, *show))?;
-        let empty = |at: usize| (bound.points[at], PointState::new(shape, at == 0, pass.massive[at]));
+        let empty = |at: usize| {
+            let mut state = PointState::new(shape, at == 0, pass.massive[at]);
+            pass.chosen.iter().filter(|group| (**group as usize) < shape.groups).for_each(|&group| state.moments.choose(group));
+            (bound.points[at], state)
+        };
         let (mut next, states) =
             restored.map_or_else(|| (0, pass.range.clone().map(empty).collect()), |restored| (restored.next, restored.states));
         let (done, total) = (tokens_before(spool, pass.batches, next)?, spool.counters().tokens);
@@ -190,7 +202,7 @@ impl Passes<'_> {
 impl BoundPlan {
     fn work_settings<'a>(&self, pass: &Pass<'a>) -> WorkSettings<'a> {
         let paired = self.plan.sketches.contains(layerscope_stats::sketch::SketchKind::Pairs);
-        let before: Option<Point> = pass.range.start.checked_sub(1).filter(|_| paired).map(|at| self.points[at]);
+        let before = pass.range.start.checked_sub(1).filter(|_| paired).map(|at| (self.points[at], pass.massive[at]));
         WorkSettings {
             kept: pass.kept,
             sketches: self.plan.sketches,

@@ -42,8 +42,8 @@ pub struct WorkSettings<'a> {
     pub kept: &'a Kept,
     /// Sketches beside the moments.
     pub sketches: SketchSet,
-    /// The point before the first one, whose states are only paired with it.
-    pub before: Option<Point>,
+    /// The point before the first one, whose states are only paired with it, and the norm beyond which they are massive.
+    pub before: Option<(Point, Option<f64>)>,
     /// What to do with states that are not finite.
     pub on_error: OnError,
     /// Threads.
@@ -234,10 +234,10 @@ impl<D: Accumulate> Observer<D> for BatchObserver<'_, D> {
     fn observe(&mut self, _: &Batch, at: Point, states: &mut States<D>) -> Result<()> {
         let workers = self.shift.workers;
         let known = workers.points.iter().find(|(point, _)| *point == at).map(|(_, turnstile)| turnstile);
-        let wanted = match known {
-            Some(turnstile) => workers.wanted(workers.settings.sketches, turnstile.massive()),
-            None if workers.settings.before == Some(at) => workers.wanted(SketchSet::of(&[SketchKind::Pairs]), None),
-            None => return Ok(()),
+        let wanted = match (known, workers.settings.before) {
+            (Some(turnstile), _) => workers.wanted(workers.settings.sketches, turnstile.massive()),
+            (None, Some((before, massive))) if before == at => workers.wanted(SketchSet::of(&[SketchKind::Pairs]), massive),
+            (None, _) => return Ok(()),
         };
         let device = states.backend;
         // As much as possible is done before the turn: the less others wait.

@@ -5,12 +5,15 @@ use std::path::Path;
 
 use layerscope_error::{line, setting};
 use layerscope_report::figure::{self, Drawing, LIST, Settings};
+use layerscope_report::manifest::Frequency;
 use layerscope_report::{Run, page};
 
 use crate::error::{Error, Result};
 use crate::settings::parse;
 use crate::settings::table::or;
 use crate::store::folder::Folder;
+use crate::store::stored::STATE;
+use crate::tables::select::with_frequency;
 
 /// Which figures are drawn, and how.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -53,6 +56,7 @@ impl Look {
             layers: self.layers.clone(),
             tokens: self.tokens.clone(),
             frequency: frequency.map(parse::frequency).transpose()?.map(bounds),
+            states: self.states.as_deref().map(parse::states).transpose()?,
             theme: self.theme.as_deref().unwrap_or("light").parse()?,
             width_mm: self.width_mm.as_deref().map(figure::width_mm).transpose()?,
             title: self.title.clone(),
@@ -64,7 +68,23 @@ impl Look {
 pub fn figures(runs: &[Run], look: &Look, frequency: Option<&str>, out: &Path) -> Result<Drawing> {
     let settings = look.settings(frequency)?;
     Folder::create(out)?;
-    Ok(figure::draw(runs, &settings, out, &mut |_| {})?)
+    let reselected =
+        frequency.map(|frequency| runs.iter().map(|run| reselected(run, frequency)).collect::<Result<Vec<_>>>()).transpose()?;
+    Ok(figure::draw(reselected.as_deref().unwrap_or(runs), &settings, out, &mut |_| {})?)
+}
+
+/// The run with the groups of other frequencies selected in its table of layers. M and V_B of some groups follow from the means of those
+/// groups, which only the state has: a run without one (a trajectory) stays as it is, as does one whose groups are not selected by
+/// frequency.
+fn reselected(run: &Run, frequency: &str) -> Result<Run> {
+    let wanted = parse::frequency(frequency)?;
+    let wanted = Frequency { minimum: *wanted.start(), maximum: *wanted.end() };
+    let mut run = run.clone();
+    if run.manifest.frequency().is_some_and(|own| own != wanted) && run.folder.join(STATE).exists() {
+        run.layers = with_frequency(&run.folder, frequency, "layers")?;
+        run.manifest.frequency = Some(Some(wanted));
+    }
+    Ok(run)
 }
 
 /// Writes a self-contained page of the runs. Returns its size in bytes.

@@ -79,7 +79,12 @@ pub fn write_run(store: &Folder, ending: &Ending, show: &mut dyn FnMut(usize, us
         put_table(store, &format!("{name}.parquet"), table)?;
     }
     put_table(store, "norms.parquet", &norms_table(&run.facts.norms)?)?;
-    for (name, table) in [("spectra", &tables.spectra), ("tokens", &tables.tokens)] {
+    for (name, table) in [
+        ("spectra", &tables.spectra),
+        ("tokens", &tables.tokens),
+        ("token_components", &tables.token_components),
+        ("massive", &tables.massive),
+    ] {
         match table {
             Some(table) => put_table(store, &format!("{name}.parquet"), table)?,
             None => store.remove(&format!("{name}.parquet"))?,

@@ -4,8 +4,11 @@ use std::collections::HashMap;
 
 use layerscope_report::{Column, Table};
 use layerscope_stats::PointState;
-use layerscope_stats::measure::{ComponentRow, Family, GroupRow, Identity, LayerRow, PointInputs, PointTables, Settings, TokenRow};
-use layerscope_stats::sketch::{HashSample, Sketches, TokenSamples};
+use layerscope_stats::measure::{
+    ComponentRow, Family, GroupRow, Identity, LayerRow, PointInputs, PointTables, Selection, Settings, StatesTables, TokenComponentRow,
+    TokenRow,
+};
+use layerscope_stats::sketch::{HashSample, LARGEST, MassiveGroup, Sketches, TokenSamples};
 
 use crate::error::Result;
 use crate::store::facts::{Facts, PointFacts};
@@ -23,6 +26,10 @@ pub struct Tables {
     pub spectra: Option<Table>,
     /// The kept states of chosen tokens in a plane, where there are any.
     pub tokens: Option<Table>,
+    /// Components of the chosen tokens, where there are any.
+    pub token_components: Option<Table>,
+    /// Who the massive states are, where there are any.
+    pub massive: Option<Table>,
     /// One row per point and identity.
     pub identities: Table,
     /// Why values are missing.
@@ -87,16 +94,21 @@ fn settings(facts: &Facts, point: &PointFacts, threads: usize) -> Settings {
     }
 }
 
+/// A point by its number, and which of its states.
+type Place = (usize, Selection);
+
 /// Rows of all tables as they grow.
 struct Builder<'a> {
     facts: &'a Facts,
     source: &'a dyn PointSource,
     order: Vec<(u32, u64)>,
     layers: Vec<(usize, LayerRow)>,
-    groups: Vec<(usize, u64, GroupRow)>,
-    components: Vec<(usize, ComponentRow)>,
-    spectra: Vec<(usize, usize, f64)>,
-    tokens: Vec<(usize, TokenRow)>,
+    groups: Vec<(Place, u64, GroupRow)>,
+    components: Vec<(Place, ComponentRow)>,
+    spectra: Vec<(Place, usize, f64)>,
+    tokens: Vec<(Place, TokenRow)>,
+    token_components: Vec<(Place, TokenComponentRow)>,
+    massive: Vec<(usize, MassiveGroup)>,
     identities: Vec<(usize, Identity)>,
     notes: Vec<String>,
     excluded: u64,
@@ -104,20 +116,42 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(facts: &'a Facts, source: &'a dyn PointSource) -> Builder<'a> {
-        let (layers, groups, components, spectra, tokens, identities, notes, excluded) = Default::default();
-        Builder { facts, source, order: facts.ordered_groups(), layers, groups, components, spectra, tokens, identities, notes, excluded }
+        Builder {
+            facts,
+            source,
+            order: facts.ordered_groups(),
+            layers: Vec::new(),
+            groups: Vec::new(),
+            components: Vec::new(),
+            spectra: Vec::new(),
+            tokens: Vec::new(),
+            token_components: Vec::new(),
+            massive: Vec::new(),
+            identities: Vec::new(),
+            notes: Vec::new(),
+            excluded: 0,
+        }
     }
 
     fn add(&mut self, at: usize, tables: PointTables) {
         let name = self.facts.points[at].at;
-        let mut rows: HashMap<u32, GroupRow> = tables.groups.into_iter().map(|row| (row.group, row)).collect();
-        self.groups.extend(self.order.iter().filter_map(|(number, id)| rows.remove(number).map(|row| (at, *id, row))));
         self.layers.extend(tables.layers.into_iter().map(|row| (at, row)));
-        self.components.extend(tables.components.into_iter().map(|row| (at, row)));
+        self.add_states((at, Selection::All), tables.all);
+        if let Some(typical) = tables.typical {
+            self.add_states((at, Selection::Typical), typical);
+        }
+        self.massive.extend(tables.massive.into_iter().map(|row| (at, row)));
         self.identities.extend(tables.identities.into_iter().map(|row| (at, row)));
-        self.spectra.extend(tables.spectrum.iter().enumerate().map(|(rank, &value)| (at, rank + 1, value)));
-        self.tokens.extend(tables.tokens.into_iter().map(|row| (at, row)));
         self.notes.extend(tables.notes.into_iter().map(|note| format!("layer {} ({}): {note}", name.layer, name.point())));
+    }
+
+    fn add_states(&mut self, place: Place, tables: StatesTables) {
+        let mut rows: HashMap<u32, GroupRow> = tables.groups.into_iter().map(|row| (row.group, row)).collect();
+        self.groups.extend(self.order.iter().filter_map(|(number, id)| rows.remove(number).map(|row| (place, *id, row))));
+        self.components.extend(tables.components.into_iter().map(|row| (place, row)));
+        self.spectra.extend(tables.spectrum.iter().enumerate().map(|(rank, &value)| (place, rank + 1, value)));
+        self.tokens.extend(tables.tokens.into_iter().map(|row| (place, row)));
+        self.token_components.extend(tables.token_components.into_iter().map(|row| (place, row)));
     }
 
     fn finish(self) -> Result<Tables> {
@@ -127,6 +161,8 @@ impl<'a> Builder<'a> {
             components: self.components_table()?,
             spectra: self.spectra_table()?,
             tokens: self.tokens_table()?,
+            token_components: self.token_components_table()?,
+            massive: self.massive_table()?,
             identities: self.identities_table()?,
             notes: self.notes,
             excluded: self.excluded,
@@ -139,6 +175,11 @@ impl<'a> Builder<'a> {
         let layer = Column::Integer(points.clone().map(|at| Some(i64::from(of(at).at.layer))).collect());
         let point = Column::Text(points.map(|at| Some(of(at).at.point().to_owned())).collect());
         [("layer", layer), ("point", point)]
+    }
+
+    /// The column `selection` of rows at these places.
+    fn selections(places: impl Iterator<Item = Place>) -> (&'static str, Column) {
+        ("selection", Column::Text(places.map(|(_, selection)| Some(selection.name().to_owned())).collect()))
     }
 
     fn layers_table(&self) -> Result<Table> {
@@ -165,7 +206,7 @@ impl<'a> Builder<'a> {
         let rows = &self.groups;
         let of = |row: &GroupRow| &self.facts.groups[row.group as usize];
         let real = |of: &dyn Fn(&GroupRow) -> Option<f64>| Column::Real(rows.iter().map(|(_, _, row)| of(row)).collect());
-        let mut columns = self.places(rows.iter().map(|(at, _, _)| *at)).to_vec();
+        let mut columns = self.places(rows.iter().map(|((at, _), _, _)| *at)).to_vec();
         columns.extend([
             ("group_id", Column::Integer(rows.iter().map(|(_, id, _)| Some(*id as i64)).collect())),
             ("group", Column::Text(rows.iter().map(|(_, _, row)| Some(of(row).name.clone())).collect())),
@@ -177,6 +218,7 @@ impl<'a> Builder<'a> {
             ("v", real(&|row| Some(row.v))),
             ("self_similarity", real(&|row| row.self_similarity)),
             ("mean_norm", real(&|row| Some(row.mean_norm))),
+            Builder::selections(rows.iter().map(|(place, _, _)| *place)),
             ("special", Column::Integer(rows.iter().map(|(_, _, row)| Some(i64::from(of(row).special))).collect())),
         ]);
         Ok(Table::new(columns)?)
@@ -185,7 +227,7 @@ impl<'a> Builder<'a> {
     fn components_table(&self) -> Result<Table> {
         let rows = &self.components;
         let real = |of: &dyn Fn(&ComponentRow) -> Option<f64>| Column::Real(rows.iter().map(|(_, row)| of(row)).collect());
-        let mut columns = self.places(rows.iter().map(|(at, _)| *at)).to_vec();
+        let mut columns = self.places(rows.iter().map(|((at, _), _)| *at)).to_vec();
         columns.extend([
             ("component", Column::Integer(rows.iter().map(|(_, row)| Some(i64::from(row.component))).collect())),
             ("mean", real(&|row| Some(row.mean))),
@@ -194,16 +236,18 @@ impl<'a> Builder<'a> {
             ("variance_within", real(&|row| Some(row.variance_within))),
             ("variance_between", real(&|row| Some(row.variance_between))),
             ("cosine_contribution", real(&|row| row.cosine_contribution)),
+            Builder::selections(rows.iter().map(|(place, _)| *place)),
         ]);
         Ok(Table::new(columns)?)
     }
 
     fn spectra_table(&self) -> Result<Option<Table>> {
         let rows = &self.spectra;
-        let mut columns = self.places(rows.iter().map(|(at, _, _)| *at)).to_vec();
+        let mut columns = self.places(rows.iter().map(|((at, _), _, _)| *at)).to_vec();
         columns.extend([
             ("rank", Column::Integer(rows.iter().map(|(_, rank, _)| Some(*rank as i64)).collect())),
             ("eigenvalue", Column::Real(rows.iter().map(|(_, _, value)| Some(*value)).collect())),
+            Builder::selections(rows.iter().map(|(place, _, _)| *place)),
         ]);
         (!rows.is_empty()).then(|| Ok(Table::new(columns)?)).transpose()
     }
@@ -214,7 +258,7 @@ impl<'a> Builder<'a> {
         let integer = |of: &dyn Fn(&TokenRow) -> Option<i64>| Column::Integer(rows.iter().map(|(_, row)| of(row)).collect());
         let text = |of: &dyn Fn(&TokenRow) -> Option<String>| Column::Text(rows.iter().map(|(_, row)| of(row)).collect());
         let real = |of: &dyn Fn(&TokenRow) -> Option<f64>| Column::Real(rows.iter().map(|(_, row)| of(row)).collect());
-        let mut columns = self.places(rows.iter().map(|(at, _)| *at)).to_vec();
+        let mut columns = self.places(rows.iter().map(|((at, _), _)| *at)).to_vec();
         columns.extend([
             ("group_id", integer(&|row| ids.get(&row.group).map(|id| *id as i64))),
             ("group", text(&|row| Some(self.facts.groups[row.group as usize].name.clone()))),
@@ -225,7 +269,50 @@ impl<'a> Builder<'a> {
             ("x", real(&|row| Some(row.x))),
             ("y", real(&|row| Some(row.y))),
             ("explainable_variance", real(&|row| row.explainable_variance)),
+            Builder::selections(rows.iter().map(|(place, _)| *place)),
         ]);
+        (!rows.is_empty()).then(|| Ok(Table::new(columns)?)).transpose()
+    }
+
+    fn token_components_table(&self) -> Result<Option<Table>> {
+        let rows = &self.token_components;
+        let ids: HashMap<u32, u64> = self.order.iter().copied().collect();
+        let real = |of: &dyn Fn(&TokenComponentRow) -> f64| Column::Real(rows.iter().map(|(_, row)| Some(of(row))).collect());
+        let mut columns = self.places(rows.iter().map(|((at, _), _)| *at)).to_vec();
+        columns.extend([
+            ("group_id", Column::Integer(rows.iter().map(|(_, row)| ids.get(&row.group).map(|id| *id as i64)).collect())),
+            ("token", Column::Text(rows.iter().map(|(_, row)| Some(self.facts.groups[row.group as usize].name.clone())).collect())),
+            ("component", Column::Integer(rows.iter().map(|(_, row)| Some(i64::from(row.component))).collect())),
+            ("q", real(&|row| row.q)),
+            ("mean", real(&|row| row.mean)),
+            ("variance", real(&|row| row.variance)),
+            Builder::selections(rows.iter().map(|(place, _)| *place)),
+        ]);
+        (!rows.is_empty()).then(|| Ok(Table::new(columns)?)).transpose()
+    }
+
+    /// The most frequent ones of a point first.
+    fn massive_table(&self) -> Result<Option<Table>> {
+        let mut rows: Vec<&(usize, MassiveGroup)> = self.massive.iter().collect();
+        rows.sort_by_key(|(at, row)| (*at, std::cmp::Reverse(row.count)));
+        let integer = |of: &dyn Fn(&MassiveGroup) -> Option<i64>| Column::Integer(rows.iter().map(|(_, row)| of(row)).collect());
+        let real = |of: &dyn Fn(&MassiveGroup) -> Option<f64>| Column::Real(rows.iter().map(|(_, row)| of(row)).collect());
+        let mut columns: Vec<(String, Column)> =
+            self.places(rows.iter().map(|(at, _)| *at)).into_iter().map(|(name, column)| (name.to_owned(), column)).collect();
+        columns.extend([
+            (
+                "token".to_owned(),
+                Column::Text(rows.iter().map(|(_, row)| Some(self.facts.groups[row.group as usize].name.clone())).collect()),
+            ),
+            ("position".to_owned(), integer(&|row| row.position.map(i64::from))),
+            ("count".to_owned(), integer(&|row| Some(row.count as i64))),
+            ("mean_norm".to_owned(), real(&|row| Some(row.mean_norm))),
+        ]);
+        for at in 0..LARGEST {
+            columns
+                .push((format!("component_{}", at + 1), integer(&|row| row.largest.get(at).map(|(component, _)| i64::from(*component)))));
+            columns.push((format!("value_{}", at + 1), real(&|row| row.largest.get(at).map(|(_, value)| *value))));
+        }
         (!rows.is_empty()).then(|| Ok(Table::new(columns)?)).transpose()
     }
 

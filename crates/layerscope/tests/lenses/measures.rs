@@ -78,13 +78,15 @@ const NAMES: [(&str, &[&str]); 8] = [
     ("cluster", &["calinski_harabasz", "silhouette", "adjusted_mutual_information"]),
 ];
 
-const VARIANTS: [(&str, &[&str]); 8] = [
+const VARIANTS: [(&str, &[&str]); 10] = [
     ("cv_q", &["n0=1", "n0=3"]),
     ("anisotropy_svd", &["corpus", "batch4096", "batch4096_std"]),
     ("partition", &["default", "machina", "default_centred", "machina_centred"]),
     ("log_partition", &["default", "machina", "default_centred", "machina_centred"]),
     ("intrinsic_dimension", &["twonn", "twonn_facco", "twonn_razzhigaev", "twonn_razzhigaev_std", "mle"]),
-    ("v_within_over_v", &["k=K"]),
+    ("v_within_over_v", &["unbiased", "k=K"]),
+    ("m", &["unbiased"]),
+    ("slope_m_on_log_n", &["unbiased"]),
     ("silhouette", &["k=K"]),
     ("adjusted_mutual_information", &["k=K"]),
 ];

@@ -75,9 +75,9 @@ fn check(name: &str, count: usize, sample: usize) {
 }
 
 /// The families that this test defines, and what has standard errors by blocks of documents.
-fn is_checked((_, _, selection, measure, _): &Name) -> bool {
+fn is_checked((_, _, selection, measure, variant): &Name) -> bool {
     let family = layerscope_stats::measure::Measure::named(measure).unwrap_or_else(|| panic!("{measure}")).family.name();
-    let with_blocks = selection == "all" && ["q", "m", "mean_cosine"].contains(&measure.as_str());
+    let with_blocks = selection == "all" && variant.is_none() && ["q", "m", "mean_cosine"].contains(&measure.as_str());
     !["norm", "cosine"].contains(&family) || selection == "sample" || with_blocks
 }
 

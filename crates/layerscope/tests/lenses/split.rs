@@ -28,14 +28,18 @@ fn scale_in(rows: &BTreeMap<Name, Row>, name: &Name) -> f64 {
     let other = |measure: &str| {
         let mut name = name.clone();
         name.3 = measure.to_owned();
+        if measure == "q" {
+            name.4 = None;
+        }
         rows[&name].value
     };
     match name.3.as_str() {
         "q" | "m" | "v" | "v_within" | "v_between" | "intercept_v_on_m" => other("q").expect("Q"),
         // R^2 = slope^2 var(x) / var(y).
         slope if slope.starts_with("slope_") => {
-            let r2 = other(&slope.replacen("slope", "r2", 1)).expect("R^2");
-            rows[name].value.expect("a slope").abs() / r2.sqrt()
+            // A constant has slope 0 and no R^2; so do all shards.
+            let r2 = other(&slope.replacen("slope", "r2", 1));
+            r2.map_or(0.0, |r2| rows[name].value.expect("a slope").abs() / r2.sqrt())
         }
         "cv_q_exponent" => 1.0,
         measure => scale(measure, rows[name].value.expect("a value")),

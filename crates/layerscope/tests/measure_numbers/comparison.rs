@@ -76,7 +76,7 @@ pub fn compare(folder: &Path, out: &Path, literal: &Literal, has_frequency: bool
                 let (value, scale) = expected.value(&measure, variant.as_deref(), predicted, massive);
                 let what = || format!("{} {layer} {point} {name} {measure} {variant:?}", out.display());
                 seen.close(what, number(&layers, "value", row), value, scale);
-                if let Some(count) = expected.count(&measure).filter(|_| variant.is_none()) {
+                if let Some(count) = expected.count(&measure, variant.as_deref()) {
                     assert_eq!(number(&layers, "n", row), Some(count as f64), "n of {}", what());
                 }
                 names.push((name.to_owned(), measure));

@@ -83,7 +83,12 @@ impl Expected {
     }
 
     /// What the column `n` counts.
-    pub fn count(&self, measure: &str) -> Option<usize> {
+    pub fn count(&self, measure: &str, variant: Option<&str>) -> Option<usize> {
+        if variant.is_some() {
+            let of_lines = measure.contains("_on_");
+            let counted = if of_lines { self.naive.unbiased_column("v").len() } else { self.naive.states().len() };
+            return (variant == Some("unbiased")).then_some(counted);
+        }
         match measure {
             "q" | "m" | "v" | "v_within" | "v_between" | "mean_norm" | "mean_cosine" | "massive_activations" | "states" => {
                 Some(self.naive.states().len())

@@ -86,7 +86,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
 
 function fitLines({ fit, axes }: Session): Node[] {
   const value = (label: string, own: number, name: string) => h("div", {}, h("span", {}, label), h("b", { "data-name": name, "data-value": String(own), title: String(own) }, name === "intercept" ? number(own) : fixed3(own)));
-  if (!fit.line) return [h("p", { class: "note" }, `No line: ${fit.n < 3 ? "fewer than three groups" : "no spread"} (${count(fit.n)} groups).`)];
+  if (!fit.line) return [h("p", { class: "note" }, `No line: ${fit.n < 3 ? "fewer than three groups" : `no spread of ${symbol(axes.x)}`} (${count(fit.n)} groups).`)];
   return [
     h("div", { class: "numbers" }, value("slope", fit.line.slope, "slope"), value("R²", fit.line.r2, "r2"), value("intercept", fit.line.intercept, "intercept")),
     h("p", { class: "note" }, `${symbol(axes.y)} = intercept + slope · ${symbol(axes.x)} over `, h("span", { "data-name": "groups", "data-value": fit.n }, count(fit.n)), " groups"),

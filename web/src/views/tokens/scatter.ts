@@ -9,6 +9,7 @@ import { padded } from "../../chart/scale";
 import { Figure } from "../../figure";
 import { howDefined, DEFINITIONS } from "../../how";
 import { extent, quantile, sorted } from "../../stats/spread";
+import { statesPhrase } from "../../states";
 import { count, fixed3, tokenName, visible } from "../../text";
 import { seriesColour, theme } from "../../theme";
 import { fileName } from "../common";
@@ -46,7 +47,7 @@ export class Scatter {
     this.figure = new Figure({
       name: fileName("variance-on-mean", run.label),
       title: "Group by group",
-      note: "One point per group. Hover or use the arrow keys to read a point, click or press Enter to pin it, drag around points to choose them.",
+      note: "One point per group; the line is fitted to those in the range, the others are faint. Hover or use the arrow keys to read a point, click or press Enter to pin it, drag around points to choose them.",
       draw: (width) => session.table && this.draw(width),
       layer: () => ({ canvas: this.raster.canvas, left: this.made.left, top: this.made.top, width: this.made.width, height: this.made.height }),
       sheet: () => this.sheet(),
@@ -108,7 +109,7 @@ export class Scatter {
     made.body.append(this.above, this.aim);
     this.drawPins();
     this.drawAim();
-    const beyond = this.beyond(inside);
+    const beyond = this.beyond(inside) + (others ? this.beyond(outside) : 0);
     made.svg.append(s("text", { x: made.left + made.width, y: 15, "text-anchor": "end", fill: theme().quiet }, narrow ? point.title : `${tokenName(run.label)}, ${point.title}${beyond > 0 ? ` · ${count(beyond)} beyond the axes` : ""}`));
     return made.svg;
   }
@@ -130,10 +131,12 @@ export class Scatter {
 
   private domain(column: string, full: boolean, log: boolean): [number, number] {
     const { place, range, inside, table } = this.session;
-    const key = [column, full, log, place, range.minimum, range.maximum].join();
+    const { others } = this.options;
+    const key = [column, full, log, others, place, range.minimum, range.maximum].join();
     let limits = this.limits.get(key);
     if (!limits) {
-      let values = sorted(this.session.values(column, table), inside);
+      const drawn = others ? this.session.present() : inside;
+      let values = sorted(this.session.values(column, table), drawn);
       if (log) values = values.subarray(values.findIndex((value) => value > 0));
       const edge = full ? 0 : 0.001;
       const [low, high] = [quantile(values, edge), quantile(values, 1 - edge)];
@@ -146,9 +149,9 @@ export class Scatter {
     return padded(extent([...limits, ...pinned]), log, 0.04);
   }
 
-  private beyond(inside: Uint32Array): number {
+  private beyond(places: Uint32Array): number {
     let outside = 0;
-    for (const i of inside) if (!(this.x[i]! >= 0 && this.x[i]! <= this.made.width && this.y[i]! >= 0 && this.y[i]! <= this.made.height)) outside++;
+    for (const i of places) if (Number.isFinite(this.x[i]!) && Number.isFinite(this.y[i]!) && !(this.x[i]! >= 0 && this.x[i]! <= this.made.width && this.y[i]! >= 0 && this.y[i]! <= this.made.height)) outside++;
     return outside;
   }
 
@@ -215,11 +218,13 @@ export class Scatter {
       line.append(a, b);
       return line;
     };
+    const small = (text: string) => { const line = document.createElement("small"); line.textContent = text; return line; };
     const head = document.createElement("strong");
     head.textContent = session.name(place);
     const value = (name: string) => session.table.number(name, place);
     const digits = (number: number) => (Number.isNaN(number) ? "–" : Math.abs(number) >= 100 ? number.toFixed(1) : number.toPrecision(4));
     this.tip.replaceChildren(head, row("n", count(session.n[place]!)), row("Q", digits(value("q"))), row("M", digits(value("m"))), row("V", digits(value("v"))));
+    for (const text of [session.apart(place), statesPhrase()]) if (text) this.tip.append(small(text));
     this.tip.hidden = false;
     const [left, top] = [this.made.left + x, this.made.top + y];
     const flip = left + this.tip.offsetWidth + 20 > this.figure.stage.clientWidth;
@@ -277,6 +282,7 @@ export class Scatter {
     };
     for (const i of this.session.inside) look(i);
     for (const i of this.session.pins) look(i);
+    if (found === null && this.options.others) for (const i of this.session.outside) look(i);
     return found;
   }
 

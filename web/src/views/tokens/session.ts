@@ -46,6 +46,8 @@ export class Session {
   kept: number[] = [];
   chosen: Uint32Array | null = null;
   aim: number | null = null;
+  /** 1 for groups that are never selected, such as special tokens; null where there are none. */
+  readonly special: Float64Array | null;
   private readonly listeners: ((change: Change) => void)[] = [];
   private asked = 0;
 
@@ -53,6 +55,7 @@ export class Session {
     this.points = run.points.groups;
     this.names = run.groups!;
     this.count(this.names.reals("n"));
+    this.special = this.names.has("special") ? this.names.reals("special") : null;
     const ids = this.names.reals("group_id");
     const pinned = (route().params.get("pin") ?? "").split(",").filter(Boolean).map(Number);
     this.axes = AXES.find(({ x, y }) => `${y}-${x}` === route().params.get("plot")) ?? AXES[0]!;
@@ -99,7 +102,7 @@ export class Session {
     if (ticket !== this.asked) return;
     this.place = place;
     this.table = table;
-    this.count(table.has("n") ? table.reals("n") : this.names.reals("n"));
+    this.count(this.countsAt(table));
     this.sift();
     this.tell("point");
   }
@@ -120,9 +123,14 @@ export class Session {
     this.tell("filter");
   }
 
+  /** How often each group occurs at some point. */
+  countsAt(table: Columns): Float64Array {
+    return (table.has("n") ? table : this.names).reals("n");
+  }
+
   /** The values of a column, or log₁₀(1 + value), at some point. */
   values(name: string, table: Columns): Float64Array {
-    if (name === "log_n") return table === this.table || !table.has("n") ? this.logN : table.reals("n").map(Math.log10);
+    if (name === "log_n") return table === this.table ? this.logN : this.countsAt(table).map(Math.log10);
     if (!name.startsWith("log_")) return table.reals(name);
     const own = table.reals(name.slice(4));
     let made = logarithms.get(own);
@@ -131,7 +139,7 @@ export class Session {
   }
 
   private sift(): void {
-    const { inside, outside } = split(this.n, this.range);
+    const { inside, outside } = this.split(this.n);
     this.inside = inside;
     this.outside = outside;
     this.fit = this.fitAt(this.table);
@@ -139,8 +147,24 @@ export class Session {
 
   /** The line of y on x at some point, over the range. */
   fitAt(table: Columns): Fit {
-    const own = table.has("n") ? split(table.reals("n"), this.range).inside : this.inside;
+    const own = table === this.table ? this.inside : this.split(this.countsAt(table)).inside;
     return fitLine(this.values(this.axes.x, table), this.values(this.axes.y, table), own);
+  }
+
+  /** The groups of a range of frequencies, which no special token is part of, and the others. */
+  split(n: Float64Array, range = this.range): Parts {
+    return split(n, range, this.special);
+  }
+
+  /** The groups that occur at this point. */
+  present(): Uint32Array {
+    return Uint32Array.from(this.n.keys()).filter((place) => this.n[place]! > 0);
+  }
+
+  /** Why a group is drawn faintly; nothing for those the line is fitted to. */
+  apart(place: number): string {
+    if (this.special?.[place] === 1) return "special token, never selected";
+    return this.n[place]! >= this.range.minimum && this.n[place]! <= this.range.maximum ? "" : "outside the range";
   }
 
   name(place: number, length?: number): string {
@@ -176,20 +200,25 @@ export class Session {
   /** A group in one line, for eyes and ears. */
   describe(place: number): string {
     const value = (name: string) => short(this.table.number(name, place));
-    return `${this.name(place)}: n ${this.n[place]!.toLocaleString("en-US")}, Q ${value("q")}, M ${value("m")}, V ${value("v")}`;
+    return `${this.name(place)}: n ${this.n[place]!.toLocaleString("en-US")}, Q ${value("q")}, M ${value("m")}, V ${value("v")}${this.apart(place) && `, ${this.apart(place)}`}`;
   }
 }
 
 /** One decimal where the paper prints one; more for small numbers. */
 const short = (value: number): string => (Number.isNaN(value) ? "–" : Math.abs(value) >= 100 ? value.toFixed(1) : value.toPrecision(4));
 
+interface Parts {
+  inside: Uint32Array<ArrayBuffer>;
+  outside: Uint32Array<ArrayBuffer>;
+}
+
 /** The places whose n is in the range, and the others. */
-export function split(n: Float64Array, range: Range): { inside: Uint32Array<ArrayBuffer>; outside: Uint32Array<ArrayBuffer> } {
+function split(n: Float64Array, range: Range, special: Float64Array | null): Parts {
   const inside = new Uint32Array(n.length);
   const outside = new Uint32Array(n.length);
   let [a, b] = [0, 0];
   for (let i = 0; i < n.length; i++) {
-    if (n[i]! >= range.minimum && n[i]! <= range.maximum) inside[a++] = i;
+    if (n[i]! >= range.minimum && n[i]! <= range.maximum && special?.[i] !== 1) inside[a++] = i;
     else outside[b++] = i;
   }
   return { inside: inside.slice(0, a), outside: outside.slice(0, b) };

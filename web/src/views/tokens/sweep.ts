@@ -9,7 +9,7 @@ import { fitLine, variation } from "../../stats/line";
 import { count } from "../../text";
 import { viridisColour } from "../../theme";
 import { fileName } from "../common";
-import { split, type Session } from "./session";
+import type { Session } from "./session";
 
 const LOWEST = [1, 2, 5, 10, 20, 50, 100, 200];
 const HIGHEST = [100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000];
@@ -50,10 +50,10 @@ async function compute(session: Session, stale: () => boolean): Promise<Row[] | 
   const rows: Row[] = [];
   for (const [place, point] of session.points.entries()) {
     const table = await session.run.at(point);
-    const n = table.has("n") ? table.reals("n") : session.names.reals("n");
+    const n = session.countsAt(table);
     const [q, m, v] = ["q", "m", "v"].map((name) => table.reals(name)) as [Float64Array, Float64Array, Float64Array];
     for (const range of ranges) {
-      const { inside } = split(n, range);
+      const { inside } = session.split(n, range);
       const { line } = fitLine(m, v, inside);
       rows.push({ ...range, layer: point.layer, point: point.point, place, values: [variation(q, inside), line?.slope ?? NaN, line?.r2 ?? NaN] });
     }

@@ -45,7 +45,7 @@ fn batches() -> Vec<Items> {
 }
 
 fn empty(transformer: &Transformer<Cpu>) -> Vec<(Point, PointState)> {
-    let shape = PointShape { groups: GROUPS, dim: transformer.spec().width, kept: 0, sketches: ALL };
+    let shape = PointShape { groups: GROUPS, dim: transformer.spec().width, kept: 0, chosen: 0, sketches: ALL };
     let state = |(i, at): (usize, Point)| (at, PointState::new(&shape, i == 0, None));
     transformer.points().into_iter().enumerate().map(state).collect()
 }
