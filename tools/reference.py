@@ -13,6 +13,7 @@ points is checked on every capture, by :meth:`Points.mapping`.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import torch
 from transformers import AutoConfig, AutoModel
 from transformers.utils import logging
 
+os.environ.setdefault("TQDM_DISABLE", "1")  # the bar of its reader of GGUF files
 logging.set_verbosity_error()
 logging.disable_progress_bar()
 
@@ -76,10 +78,24 @@ def attention_for(config) -> str:
 
 
 def load(folder: Path | str, dtype: torch.dtype = torch.float32, attention: str | None = None):
-    """A fresh base model from a folder, computing in ``dtype`` whatever its weights are stored as."""
-    config = AutoConfig.from_pretrained(folder)
-    model = AutoModel.from_pretrained(folder, config=config, dtype=dtype, attn_implementation=attention or attention_for(config))
-    return model.eval()
+    """A fresh base model from a folder or a GGUF file, computing in ``dtype`` whatever its weights are stored as."""
+    config = load_config(folder)
+    attention = attention or attention_for(config)
+    if is_gguf(folder):
+        return AutoModel.from_pretrained(Path(folder).parent, gguf_file=Path(folder).name, dtype=dtype, attn_implementation=attention).eval()
+    return AutoModel.from_pretrained(folder, config=config, dtype=dtype, attn_implementation=attention).eval()
+
+
+def is_gguf(model: Path | str) -> bool:
+    """Whether a model is one GGUF file, not a folder."""
+    return Path(model).suffix == ".gguf"
+
+
+def load_config(model: Path | str):
+    """The configuration of a folder, or what the library makes of a GGUF file's metadata."""
+    if is_gguf(model):
+        return AutoConfig.from_pretrained(Path(model).parent, gguf_file=Path(model).name)
+    return AutoConfig.from_pretrained(model)
 
 
 def text_model(model):

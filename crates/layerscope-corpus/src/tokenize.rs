@@ -10,6 +10,7 @@ mod wrap;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use tokenizers::{ModelWrapper, Tokenizer as Inner};
 
 use crate::error::{Error, Result};
@@ -40,8 +41,19 @@ impl Tokenizer {
             let problem = "no tokenizer.json; write one with AutoTokenizer.from_pretrained(MODEL).save_pretrained(FOLDER) of transformers";
             return Err(Error::tokenizer(folder, problem));
         }
+        let json = std::fs::read(&file).map_err(|error| Error::tokenizer(&file, format!("cannot be read: {error}")))?;
+        Self::new(file, &json, || wrap::named_ends(folder), wrap)
+    }
+
+    /// A tokenizer out of another kind of file: as `tokenizer.json` would hold it, and the tokens at both ends of a text as
+    /// `tokenizer_config.json` would name them.
+    pub fn from_json(file: &Path, json: &[u8], ends: Value, wrap: Wrap) -> Result<Self> {
+        Self::new(file.to_owned(), json, || Ok(vec![ends]), wrap)
+    }
+
+    fn new(file: PathBuf, json: &[u8], ends: impl FnOnce() -> Result<Vec<Value>>, wrap: Wrap) -> Result<Self> {
         // The library panics on some files that are no tokenizers.
-        let read = catch_unwind(|| Inner::from_file(&file)).unwrap_or_else(|_| Err("it is not a tokenizer".into()));
+        let read = catch_unwind(|| Inner::from_bytes(json)).unwrap_or_else(|_| Err("it is not a tokenizer".into()));
         let mut inner = read.map_err(|error| Error::tokenizer(&file, format!("cannot be read: {}", one_line(&error))))?;
         tokenizers::utils::parallelism::set_parallelism(false);
         inner.with_padding(None);
@@ -58,7 +70,7 @@ impl Tokenizer {
         if largest_id > LARGEST_ID {
             return Err(Error::tokenizer(&file, format!("token id {largest_id} is too large; is this a tokenizer?")));
         }
-        let (prefix, suffix) = wrap::around(&inner, folder, &file, wrap)?;
+        let (prefix, suffix) = wrap::around(&inner, ends, &file, wrap)?;
         let style = readable::Style::of(&inner);
         let marks = readable::marks(&inner, style);
         let mut tokenizer = Tokenizer { inner, file, prefix, suffix, style, marks, word_joint: " ", largest_id };

@@ -4,10 +4,11 @@
 //! more than the files are large. Reading uses positioned reads: a file that another process truncates is an error, where a
 //! memory map would kill the process.
 
+mod blocks;
+mod dtype;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,54 +17,13 @@ use layerscope_compute::HostValues;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
+use crate::gguf::{self, Header, Metadata};
 use crate::safetensors::{self, Entries, HeaderError, TensorEntry};
 use crate::torch_file;
+pub use dtype::{Block, Dtype};
 
 /// The longest index file worth reading.
 const MAX_INDEX_BYTES: u64 = 100_000_000;
-
-/// How a checkpoint stores the numbers of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)] // the names say it
-pub enum Dtype {
-    F64,
-    F32,
-    F16,
-    Bf16,
-    F8E4m3,
-    F8E5m2,
-    F8E8m0,
-    C128,
-    C64,
-    I64,
-    I32,
-    I16,
-    I8,
-    U64,
-    U32,
-    U16,
-    U8,
-    Bool,
-}
-
-impl Dtype {
-    /// Bytes of one number.
-    pub fn size(self) -> usize {
-        match self {
-            Dtype::C128 => 16,
-            Dtype::F64 | Dtype::C64 | Dtype::I64 | Dtype::U64 => 8,
-            Dtype::F32 | Dtype::I32 | Dtype::U32 => 4,
-            Dtype::F16 | Dtype::Bf16 | Dtype::I16 | Dtype::U16 => 2,
-            Dtype::F8E4m3 | Dtype::F8E5m2 | Dtype::F8E8m0 | Dtype::I8 | Dtype::U8 | Dtype::Bool => 1,
-        }
-    }
-}
-
-impl fmt::Display for Dtype {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&format!("{self:?}").to_lowercase())
-    }
-}
 
 /// Where a tensor lies and what it looks like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +57,28 @@ impl TensorInfo {
     }
 }
 
+/// Whether a path is a GGUF file, by its ending.
+pub fn is_gguf(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gguf")) && !path.is_dir()
+}
+
+/// The one GGUF file of a folder that holds nothing else to read a model from; None where it has a `config.json` or no such file.
+pub fn gguf_in(folder: &Path) -> Result<Option<PathBuf>> {
+    if !folder.is_dir() || folder.join("config.json").symlink_metadata().is_ok() {
+        return Ok(None);
+    }
+    let entries = std::fs::read_dir(folder).map_err(|source| Error::io(folder, source))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| is_gguf(path)).collect();
+    files.sort();
+    match files.len() {
+        0 | 1 => Ok(files.pop()),
+        count => {
+            let name = files[0].file_name().unwrap_or_default().to_string_lossy().into_owned();
+            Err(Error::file(folder, format!("{count} GGUF files here; give one of them, such as {name}")))
+        }
+    }
+}
+
 /// The number of elements of a shape, unless it overflows.
 pub(crate) fn checked_elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size))
@@ -111,7 +93,7 @@ pub(crate) struct WeightFile {
 }
 
 impl WeightFile {
-    fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         let failed = |source| Error::io(path, source);
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
             return Err(Error::file(path, "not a regular file"));
@@ -163,7 +145,7 @@ impl WeightFile {
     }
 }
 
-/// A folder of weights whose headers were read and found sound.
+/// A folder of weights, or one GGUF file, whose headers were read and found sound.
 ///
 /// ```no_run
 /// # fn main() -> layerscope_model::Result<()> {
@@ -176,6 +158,7 @@ pub struct Checkpoint {
     folder: PathBuf,
     files: BTreeMap<PathBuf, WeightFile>,
     tensors: BTreeMap<String, TensorInfo>,
+    metadata: Option<Metadata>,
 }
 
 /// The formats a file of weights may have.
@@ -189,12 +172,15 @@ enum Format {
 const CANDIDATES: &[(&str, Format)] = &[("model.safetensors", Format::Safetensors), ("pytorch_model.bin", Format::Torch)];
 
 impl Checkpoint {
-    /// Finds the weights of a folder and reads their headers.
+    /// Finds the weights of a folder, or takes a GGUF file, and reads their headers.
     pub fn open(folder: &Path) -> Result<Checkpoint> {
+        if is_gguf(folder) {
+            return Checkpoint::open_gguf(folder);
+        }
         for &(name, format) in CANDIDATES {
             // A dangling link counts as present: opening it reports the error.
             let present = |path: &Path| path.symlink_metadata().is_ok();
-            let mut checkpoint = Checkpoint { folder: folder.to_owned(), files: BTreeMap::new(), tensors: BTreeMap::new() };
+            let mut checkpoint = Checkpoint::empty(folder);
             let single = folder.join(name);
             let index = folder.join(format!("{name}.index.json"));
             if present(&single) {
@@ -210,9 +196,32 @@ impl Checkpoint {
         Err(Error::file(folder, format!("no weights here; looked for {}", names.join(", "))))
     }
 
-    /// The folder.
+    fn empty(folder: &Path) -> Checkpoint {
+        Checkpoint { folder: folder.to_owned(), files: BTreeMap::new(), tensors: BTreeMap::new(), metadata: None }
+    }
+
+    fn open_gguf(path: &Path) -> Result<Checkpoint> {
+        let mut checkpoint = Checkpoint::empty(path);
+        let file = WeightFile::open(path)?;
+        let Header { metadata, tensors } = gguf::header(&file)?;
+        let located = tensors.into_iter().map(|tensor| {
+            let info =
+                TensorInfo { shape: tensor.shape, dtype: tensor.dtype, file: path.to_owned(), start: tensor.bytes.start, strides: None };
+            (tensor.name, info)
+        });
+        checkpoint.tensors = checkpoint.add_tensors(file, located.collect())?.into_iter().collect();
+        checkpoint.metadata = Some(metadata);
+        Ok(checkpoint)
+    }
+
+    /// The folder, or the GGUF file.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// What a GGUF file says about its model.
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.metadata.as_ref()
     }
 
     /// The names of all tensors, sorted.
@@ -273,7 +282,7 @@ impl Checkpoint {
         if info.shape != shape {
             return fault(format!("expected shape {shape:?}, found {:?}", info.shape));
         }
-        if !matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16) {
+        if !matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16) && !info.dtype.is_quantized() {
             return fault(format!("stored as {}; Layerscope reads f32, f16 and bf16", info.dtype));
         }
         Ok(info)
@@ -286,16 +295,22 @@ impl Checkpoint {
             Format::Safetensors => file.safetensors()?,
             Format::Torch => torch_file::tensors(&file)?,
         };
+        self.add_tensors(file, tensors)
+    }
+
+    /// Keeps a file whose tensors have names that can be shown, each once.
+    fn add_tensors(&mut self, file: WeightFile, tensors: Vec<(String, TensorInfo)>) -> Result<Vec<(String, TensorInfo)>> {
+        let path = file.path.clone();
         let mut names = BTreeSet::new();
         for (name, _) in &tensors {
             if name.chars().any(char::is_control) {
-                return Err(Error::file(path, format!("a tensor's name has control characters: `{}`", name.escape_debug())));
+                return Err(Error::file(&path, format!("a tensor's name has control characters: `{}`", name.escape_debug())));
             }
             if !names.insert(name) {
-                return Err(Error::tensor(path, name, "appears twice"));
+                return Err(Error::tensor(&path, name, "appears twice"));
             }
         }
-        self.files.insert(path.to_owned(), file);
+        self.files.insert(path, file);
         Ok(tensors)
     }
 

@@ -91,6 +91,8 @@ pub struct ConfigReader {
     read: BTreeSet<String>,
     missing: Vec<String>,
     problems: Vec<String>,
+    /// Keys that the file calls otherwise, with its names for them.
+    renamed: Vec<(String, String)>,
 }
 
 impl ConfigReader {
@@ -110,7 +112,13 @@ impl ConfigReader {
     }
 
     fn from_map(file: &Path, keys: Map<String, Value>) -> Self {
-        ConfigReader { file: file.to_owned(), keys, read: BTreeSet::new(), missing: Vec::new(), problems: Vec::new() }
+        let (missing, problems) = (Vec::new(), Vec::new());
+        ConfigReader { file: file.to_owned(), keys, read: BTreeSet::new(), missing, problems, renamed: Vec::new() }
+    }
+
+    /// Keys out of another kind of file, each with that file's name for it, which messages use.
+    pub(crate) fn translated(file: &Path, keys: Map<String, Value>, renamed: Vec<(String, String)>) -> Self {
+        ConfigReader { renamed, ..Self::from_map(file, keys) }
     }
 
     /// The file this came from.
@@ -362,7 +370,11 @@ impl ConfigReader {
         if self.problems.is_empty() {
             return Ok(self.unknown());
         }
-        Err(Error::config(&self.file, self.problems.join("; ")))
+        let mut line = self.problems.join("; ");
+        for (key, name) in &self.renamed {
+            line = line.replace(&format!("`{key}`"), &format!("`{name}`"));
+        }
+        Err(Error::config(&self.file, line))
     }
 
     fn mistyped(&mut self, key: &str, expected: &str, found: &Value) {

@@ -17,6 +17,7 @@ use std::time::Duration;
 use layerscope_error::{Line, line, setting};
 pub use settings::HubSettings;
 
+use crate::checkpoint::{gguf_in, is_gguf};
 use crate::error::{Error, Result};
 use cache::Repository;
 use client::{Client, Failure};
@@ -91,20 +92,20 @@ impl Hub {
         &self.settings
     }
 
-    /// The folder of a model: `model` itself where it is a folder, a snapshot in the hub cache where it is a hub id.
+    /// The folder of a model, or its GGUF file: `model` itself where it exists here, a snapshot in the hub cache where it is a hub id.
     pub fn locate(&self, model: &str, revision: Option<&str>) -> Result<PathBuf> {
         let folder = Path::new(model);
-        if folder.is_dir() {
+        if folder.is_dir() || (is_gguf(folder) && folder.is_file()) {
             return match revision {
-                None => Ok(folder.to_owned()),
+                None => Ok(gguf_in(folder)?.unwrap_or_else(|| folder.to_owned())),
                 Some(_) => {
                     let remedy = line!["leave out ", setting("revision"), " or give a hub id"];
-                    Err(Error::file(folder, line!["a local folder has no revisions; ", remedy]))
+                    Err(Error::file(folder, line!["a local model has no revisions; ", remedy]))
                 }
             };
         }
         if folder.is_file() {
-            return Err(Error::file(folder, "a file, not a folder; give the folder that holds config.json and the weights"));
+            return Err(Error::file(folder, "neither a folder nor a GGUF file; give the folder that holds config.json and the weights"));
         }
         if names::id(model).is_err() {
             return Err(Error::hub(model, "neither an existing folder nor a hub id (`org/name`)"));

@@ -34,6 +34,7 @@ mod embedding_matrix;
 mod error;
 pub mod families;
 mod feed_forward;
+pub mod gguf;
 pub mod hub;
 mod model;
 pub mod names;

@@ -1,13 +1,13 @@
-//! A checkpoint folder: its family, what it computes, and which tensors that takes.
+//! A checkpoint, a folder or a GGUF file: its family, what it computes, and which tensors that takes.
 
 use std::path::{Path, PathBuf};
 
 use layerscope_compute::Backend;
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, gguf_in, is_gguf};
 use crate::config::ConfigReader;
 use crate::error::{Error, Result};
-use crate::families::Family;
+use crate::families::{Family, gguf};
 use crate::requirements::TensorPlan;
 use crate::spec::ModelSpec;
 use crate::transformer::Transformer;
@@ -15,7 +15,7 @@ use crate::transformer::Transformer;
 /// A checkpoint whose configuration was read and whose tensors were all accounted for; no weights in memory yet.
 #[derive(Debug)]
 pub struct Model {
-    /// Its folder.
+    /// Its folder, or its GGUF file.
     pub folder: PathBuf,
     /// Which family it belongs to.
     pub family: &'static Family,
@@ -29,16 +29,22 @@ pub struct Model {
     pub ties_embeddings: bool,
     /// How its norms were altered, if they were.
     pub altered: Option<String>,
-    /// Keys of `config.json` that Layerscope does not know.
+    /// Keys of the configuration that Layerscope does not know.
     pub unknown_keys: Vec<String>,
 }
 
 impl Model {
-    /// Reads the configuration and the headers of the weights in a folder.
+    /// Reads the configuration and the headers of the weights in a folder, or of a GGUF file.
     pub fn open(folder: &Path) -> Result<Model> {
+        if let Some(file) = gguf_in(folder)? {
+            return Model::open_gguf(&file);
+        }
+        if is_gguf(folder) {
+            return Model::open_gguf(folder);
+        }
         let file = folder.join("config.json");
         if folder.is_dir() && !file.exists() {
-            return Err(Error::file(folder, "no config.json here; a checkpoint is a folder with config.json and weights"));
+            return Err(Error::file(folder, "no config.json here; a checkpoint is a folder with config.json and weights, or a GGUF file"));
         }
         let mut config = ConfigReader::open(&file)?;
         let family = Family::of(&mut config)?;
@@ -48,6 +54,18 @@ impl Model {
         let checkpoint = Checkpoint::open(folder)?;
         let plan = TensorPlan::new(&spec, family.names, &checkpoint)?;
         Ok(Model { folder: folder.to_owned(), family, spec, checkpoint, plan, ties_embeddings, altered: None, unknown_keys })
+    }
+
+    fn open_gguf(file: &Path) -> Result<Model> {
+        let checkpoint = Checkpoint::open(file)?;
+        let metadata = checkpoint.metadata().ok_or_else(|| Error::file(file, "not a GGUF file"))?;
+        let (family, stored, mut config) = gguf::configuration(&checkpoint, metadata)?;
+        let mut spec = (family.spec)(&mut config);
+        let ties_embeddings = config.flag_or("tie_word_embeddings", true);
+        let unknown_keys = config.finish()?;
+        gguf::adapt(&mut spec, &checkpoint)?;
+        let plan = TensorPlan::new(&spec, stored.names, &checkpoint)?;
+        Ok(Model { folder: file.to_owned(), family, spec, checkpoint, plan, ties_embeddings, altered: None, unknown_keys })
     }
 
     /// Reads the weights onto a backend.

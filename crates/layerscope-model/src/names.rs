@@ -45,6 +45,8 @@ pub enum LinearLayout {
     OutIn,
     /// `[inputs, outputs]`.
     InOut,
+    /// `[outputs, inputs]`; in a head of queries or keys, rows that turn together follow each other: 0, d/2, 1, d/2 + 1, ...
+    OutInByPairs,
 }
 
 /// A family's tensor names.

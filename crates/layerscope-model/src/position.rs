@@ -37,6 +37,7 @@ fn rotary_frequencies(spec: &RotarySpec, length: usize) -> Vec<f32> {
     let plain = (0..spec.dim / 2).map(|i| 1.0 / base.powf((2 * i) as f32 / spec.dim as f32));
     match spec.scaling {
         RotaryScaling::None | RotaryScaling::Dynamic { .. } => plain.collect(),
+        RotaryScaling::Each { ref factors } => plain.zip(factors).map(|(frequency, factor)| frequency / factor).collect(),
         RotaryScaling::Linear { factor } => plain.map(|frequency| frequency / factor).collect(),
         RotaryScaling::Llama3 { factor, low, high, trained } => plain
             .map(|frequency| {

@@ -1,6 +1,7 @@
 //! Every tensor a model needs, with its shape, and where a checkpoint keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use layerscope_compute::HostTensor;
 
@@ -36,6 +37,8 @@ pub type Place = (Slot, usize, Part);
 struct Requirements {
     shapes: BTreeMap<Place, Vec<usize>>,
     transposable: BTreeSet<Place>,
+    /// Width of a head, of queries and keys that turn.
+    heads: BTreeMap<Place, usize>,
 }
 
 impl Requirements {
@@ -81,6 +84,8 @@ impl Requirements {
                 self.linear(Slot::Query, at, queries, width, attention.qkv_bias);
                 self.linear(Slot::Key, at, keys, width, attention.qkv_bias);
                 self.linear(Slot::Value, at, keys, width, attention.qkv_bias);
+                let places = [Slot::Query, Slot::Key].into_iter().flat_map(|slot| [Part::Weight, Part::Bias].map(|part| (slot, at, part)));
+                self.heads.extend(places.map(|place| (place, attention.head_dim)));
             }
             QkvStorage::FusedBlocks | QkvStorage::FusedGroups => {
                 self.linear(Slot::QueryKeyValue, at, queries + 2 * keys, width, attention.qkv_bias)
@@ -141,6 +146,8 @@ struct PlannedTensor {
     name: String,
     stored_shape: Vec<usize>,
     transposed: bool,
+    /// Width of a head whose rows are stored in pairs.
+    pairs_in: Option<usize>,
 }
 
 impl TensorPlan {
@@ -155,7 +162,9 @@ impl TensorPlan {
             let stored_shape = if transposed { shape.iter().rev().copied().collect() } else { shape };
             match candidates(names, prefix, place).find(|name| checkpoint.info(name).is_some()) {
                 Some(name) => {
-                    tensors.insert(place, PlannedTensor { name, stored_shape, transposed });
+                    let by_pairs = names.linear_layout == LinearLayout::OutInByPairs;
+                    let pairs_in = needs.heads.get(&place).copied().filter(|_| by_pairs);
+                    tensors.insert(place, PlannedTensor { name, stored_shape, transposed, pairs_in });
                 }
                 None => missing.push((candidates(names, prefix, place).next().unwrap_or_else(|| place.0.to_string()), stored_shape)),
             }
@@ -192,7 +201,7 @@ impl TensorPlan {
     /// Reads one parameter as f32, linear weights as `[outputs, inputs]`.
     pub fn load(&self, checkpoint: &Checkpoint, place: Place) -> Result<Vec<f32>> {
         let tensor = &self.tensors[&place]; // invariant: callers ask for places of the same specification
-        match tensor.transposed {
+        match tensor.transposed || tensor.pairs_in.is_some() {
             false => checkpoint.read(&tensor.name, &tensor.stored_shape),
             true => Ok(self.load_stored(checkpoint, place)?.values.into_f32()),
         }
@@ -205,7 +214,11 @@ impl TensorPlan {
         let columns = tensor.stored_shape.iter().skip(1).product();
         let values = checkpoint.read_stored(&tensor.name, &tensor.stored_shape)?;
         let stored = HostTensor { values, rows, columns };
-        Ok(if tensor.transposed { stored.transposed() } else { stored })
+        Ok(match (tensor.transposed, tensor.pairs_in) {
+            (true, _) => stored.transposed(),
+            (_, Some(head_dim)) => stored.select_rows(&apart(rows, head_dim)),
+            _ => stored,
+        })
     }
 
     fn check_shapes(&self, checkpoint: &Checkpoint) -> Result<()> {
@@ -214,6 +227,12 @@ impl TensorPlan {
         }
         Ok(())
     }
+}
+
+/// Rows of heads that are stored as 0, d/2, 1, d/2 + 1, ...: the order in which they are 0, 1, ..., d - 1.
+fn apart(rows: usize, head_dim: usize) -> Vec<Range<usize>> {
+    let in_head = (0..head_dim / 2).map(|pair| 2 * pair).chain((0..head_dim / 2).map(|pair| 2 * pair + 1));
+    (0..rows / head_dim).flat_map(|head| in_head.clone().map(move |row| head * head_dim + row)).map(|row| row..row + 1).collect()
 }
 
 /// The prefix under which this checkpoint keeps its token embedding.
@@ -238,7 +257,8 @@ fn ignored(names: &Names, prefix: &str, used: &BTreeMap<Place, PlannedTensor>, c
         let bare = name.strip_prefix(prefix).unwrap_or(name);
         if !names.ignores(name) && !names.ignores(bare) {
             let shape = checkpoint.info(name).map(|info| info.shape.clone()).unwrap_or_default();
-            let problem = format!("shape {shape:?}, has no place in this architecture: does config.json belong to these weights?");
+            let doubt = if checkpoint.metadata().is_some() { "" } else { ": does config.json belong to these weights?" };
+            let problem = format!("shape {shape:?}, has no place in this architecture{doubt}");
             return Err(Error::tensor(checkpoint.folder(), name, problem));
         }
         ignored.push(name.to_owned());

@@ -281,6 +281,11 @@ pub enum RotaryScaling {
         /// The trained length.
         trained: usize,
     },
+    /// Each frequency divided by a number of its own.
+    Each {
+        /// The numbers, one for every pair of dimensions.
+        factors: Vec<f32>,
+    },
     /// Low frequencies divided, high ones kept, a ramp between.
     Llama3 {
         /// Divisor of low frequencies.

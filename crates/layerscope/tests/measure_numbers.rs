@@ -96,7 +96,8 @@ fn group_ids_and_names_are_those_of_the_vocabulary() {
     measured(&checkpoint, &corpus, &folder.join("token"), &flags(""));
     let groups = table(&folder.join("token"), "groups");
     let mut last = None;
-    for row in (0..groups.rows()).filter(|&row| number(&groups, "layer", row) == Some(0.0)) {
+    let of_all = |row: &usize| text(&groups, "selection", *row).as_deref() == Some("all");
+    for row in (0..groups.rows()).filter(of_all).filter(|&row| number(&groups, "layer", row) == Some(0.0)) {
         let raw = text(&groups, "raw", row).expect("a name");
         let id = number(&groups, "group_id", row);
         assert_eq!(id, vocabulary["model"]["vocab"][&raw].as_f64(), "{raw}");
@@ -126,7 +127,8 @@ fn every_token_of_a_long_document_is_counted_once() {
             let out = folder.join(format!("{name}{}", more.replace(' ', "")));
             measured(&checkpoint, &corpus, &out, &flags(more));
             let groups = table(&out, "groups");
-            let rows = (0..groups.rows()).filter(|&row| number(&groups, "layer", row) == Some(1.0));
+            let of_all = |row: &usize| text(&groups, "selection", *row).as_deref() == Some("all");
+            let rows = (0..groups.rows()).filter(of_all).filter(|&row| number(&groups, "layer", row) == Some(1.0));
             let found: BTreeMap<String, usize> = rows
                 .map(|row| (text(&groups, "raw", row).expect("a name"), number(&groups, "n", row).expect("a count") as usize))
                 .collect();

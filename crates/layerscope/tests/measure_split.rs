@@ -30,7 +30,7 @@ struct Columns<'a> {
 impl Columns<'_> {
     fn new(groups: &Table) -> Columns<'_> {
         let mut rows: HashMap<(String, String), Vec<usize>> = HashMap::new();
-        for row in 0..groups.rows() {
+        for row in (0..groups.rows()).filter(|&row| text(groups, "selection", row).as_deref() == Some("all")) {
             let key = (text(groups, "layer", row).expect("a layer"), text(groups, "point", row).expect("a point"));
             rows.entry(key).or_default().push(row);
         }
@@ -52,7 +52,7 @@ impl Columns<'_> {
 fn scale(layers: &Table, columns: &Columns, row: usize, q: f64) -> f64 {
     let measure = text(layers, "measure", row).expect("a measure");
     let at = (text(layers, "layer", row).expect("a layer"), text(layers, "point", row).expect("a point"));
-    let selected = text(layers, "selection", row).as_deref() == Some("selected");
+    let selected = text(layers, "selection", row).is_some_and(|selection| selection.ends_with("selected"));
     if let Some((y, x)) = measure.strip_prefix("slope_").and_then(|rest| rest.split_once("_on_")) {
         return spread(&columns.values(&at, selected, y)) / spread(&columns.values(&at, selected, x));
     }
@@ -86,7 +86,7 @@ fn near_to(tolerance: f64, what: &str, ours: &Path, whole: &Path, worst: &mut (f
         }
     };
     for row in 0..a.rows() {
-        for column in ["layer", "point", "group_id", "group", "raw", "subwords", "n"] {
+        for column in ["layer", "point", "group_id", "group", "raw", "subwords", "n", "selection"] {
             assert_eq!(text(&a, column, row), text(&b, column, row), "{what}: groups.{column}, row {row}");
         }
         let q = number(&b, "q", row).expect("a value");
@@ -103,7 +103,7 @@ fn near_to(tolerance: f64, what: &str, ours: &Path, whole: &Path, worst: &mut (f
         let name = |table: &Table| names.map(|column| text(table, column, row));
         assert_eq!(name(&a), name(&b), "{what}: layers, row {row}");
         let at = (text(&b, "layer", row), text(&b, "point", row));
-        if text(&b, "measure", row).as_deref() == Some("q") {
+        if text(&b, "measure", row).as_deref() == Some("q") && text(&b, "selection", row).as_deref() == Some("all") {
             q.insert(at.clone(), number(&b, "value", row).unwrap_or(0.0));
         }
         let scale = scale(&b, &columns, row, q[&at]);

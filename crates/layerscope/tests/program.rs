@@ -72,6 +72,10 @@ fn models_lists_every_family() {
     for family in FAMILIES {
         assert!(outcome.stdout.lines().any(|line| line.starts_with(family.model_types[0])), "{}", family.model_types[0]);
     }
+    let last = outcome.stdout.lines().last().unwrap_or_default();
+    for architecture in FAMILIES.iter().filter_map(|family| Some(family.gguf?.architecture)) {
+        assert!(last.starts_with("GGUF files: ") && last.contains(architecture), "{architecture}: {last}");
+    }
 }
 
 #[test]

@@ -22,12 +22,17 @@ pub enum Wrap {
 }
 
 /// The ids before and after every sequence.
-pub(super) fn around(tokenizer: &Tokenizer, folder: &Path, file: &Path, wrap: Wrap) -> Result<(Vec<u32>, Vec<u32>)> {
+pub(super) fn around(
+    tokenizer: &Tokenizer,
+    named: impl FnOnce() -> Result<Vec<Value>>,
+    file: &Path,
+    wrap: Wrap,
+) -> Result<(Vec<u32>, Vec<u32>)> {
     match wrap {
         Wrap::None => Ok((Vec::new(), Vec::new())),
         Wrap::Model => of_model(tokenizer, file),
         Wrap::BosEos => {
-            let (start, end) = ends(tokenizer, folder, file)?;
+            let (start, end) = ends(tokenizer, &named()?, file)?;
             Ok((vec![start], vec![end]))
         }
     }
@@ -46,10 +51,15 @@ fn of_model(tokenizer: &Tokenizer, file: &Path) -> Result<(Vec<u32>, Vec<u32>)> 
     }
 }
 
-/// BOS and EOS, from tokenizer_config.json, special_tokens_map.json, or what the tokenizer does by itself, in this order.
-fn ends(tokenizer: &Tokenizer, folder: &Path, file: &Path) -> Result<(u32, u32)> {
+/// What the files beside a tokenizer name its tokens, the first file that does so first.
+pub(super) fn named_ends(folder: &Path) -> Result<Vec<Value>> {
     let files = ["tokenizer_config.json", "special_tokens_map.json"];
-    let maps: Vec<Value> = files.iter().filter_map(|name| read_json(&folder.join(name)).transpose()).collect::<Result<_>>()?;
+    files.iter().filter_map(|name| read_json(&folder.join(name)).transpose()).collect()
+}
+
+/// BOS and EOS, from what files name them, or what the tokenizer does by itself, in this order.
+fn ends(tokenizer: &Tokenizer, maps: &[Value], file: &Path) -> Result<(u32, u32)> {
+    let folder = file.parent().filter(|_| file.ends_with("tokenizer.json")).unwrap_or(file);
     let named = |keys: [&str; 2]| -> Result<Option<u32>> {
         for key in keys {
             let token = maps.iter().find_map(|map| token_text(&map[key]));

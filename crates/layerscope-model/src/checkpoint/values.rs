@@ -4,18 +4,18 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use layerscope_compute::HostValues;
 
-use super::{Dtype, TensorInfo, WeightFile};
+use super::{Dtype, TensorInfo, WeightFile, blocks};
 use crate::error::{Error, Result};
 
 /// Bytes converted at a time on the way from a file.
 const CHUNK: usize = 64 * 1024;
 
-/// The numbers as they are stored: f32, f16 or bf16, as the caller checked.
+/// The numbers as they are stored: f32, f16 or bf16; those in blocks of few bits as f32.
 pub(super) fn stored(file: &WeightFile, name: &str, info: &TensorInfo) -> Result<HostValues> {
     Ok(match info.dtype {
         Dtype::F16 => HostValues::F16(numbers(file, name, info, decode_f16, f16::to_f32)?),
         Dtype::Bf16 => HostValues::Bf16(numbers(file, name, info, decode_bf16, bf16::to_f32)?),
-        _ => HostValues::F32(numbers(file, name, info, decode_f32, f32::from)?),
+        _ => HostValues::F32(widened(file, name, info)?),
     })
 }
 
@@ -38,6 +38,9 @@ pub(super) fn widened(file: &WeightFile, name: &str, info: &TensorInfo) -> Resul
                 values.extend(bytes.as_chunks().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32()));
             };
             numbers(file, name, info, decode, f32::from)
+        }
+        dtype if dtype.is_quantized() => {
+            numbers(file, name, info, |bytes: &[u8], values: &mut Vec<f32>| blocks::decode(dtype, bytes, values), f32::from)
         }
         _ => numbers(file, name, info, decode_f32, f32::from),
     }
@@ -79,16 +82,18 @@ fn numbers<T: Copy>(
 
 /// The numbers of the file from the first to the last of a tensor.
 fn read_span<T>(file: &WeightFile, name: &str, info: &TensorInfo, mut decode: impl FnMut(&[u8], &mut Vec<T>)) -> Result<Vec<T>> {
-    let (size, count) = (info.dtype.size(), info.span());
+    let (block, count) = (info.dtype.block(), info.span());
     let mut values: Vec<T> = Vec::new();
     if values.try_reserve_exact(count).is_err() {
         return Err(Error::tensor(&info.file, name, format!("not enough memory for {count} numbers")));
     }
-    let mut buffer = vec![0u8; CHUNK.min(count * size)];
+    let bytes = |numbers: usize| numbers / block.numbers * block.bytes;
+    let most = CHUNK / block.bytes * block.bytes;
+    let mut buffer = vec![0u8; most.min(bytes(count))];
     while values.len() < count {
         let done = values.len();
-        let chunk = &mut buffer[..CHUNK.min((count - done) * size)];
-        file.read_at(chunk, info.start + (done * size) as u64)?;
+        let chunk = &mut buffer[..most.min(bytes(count - done))];
+        file.read_at(chunk, info.start + bytes(done) as u64)?;
         decode(chunk, &mut values);
     }
     Ok(values)

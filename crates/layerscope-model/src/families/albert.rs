@@ -5,7 +5,8 @@ use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{ModelSpec, Projection};
 
-pub(super) const FAMILY: Family = Family { model_types: &["albert"], examples: "albert-base-v2, albert-xxlarge-v2", spec, names: &NAMES };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["albert"], examples: "albert-base-v2, albert-xxlarge-v2", spec, names: &NAMES, gguf: None };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     // A group of several layers would be one step of the depth but several blocks.

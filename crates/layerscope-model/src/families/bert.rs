@@ -5,7 +5,8 @@ use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{AttentionSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, LearnedPositions, ModelSpec, NormSpec, Residual};
 
-pub(super) const FAMILY: Family = Family { model_types: &["bert"], examples: "bert-base-uncased, all-MiniLM-L6-v2", spec, names: &NAMES };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["bert"], examples: "bert-base-uncased, all-MiniLM-L6-v2", spec, names: &NAMES, gguf: None };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.harmless(&[

@@ -3,13 +3,15 @@
 use layerscope_compute::Activation;
 
 use super::Family;
+use super::gguf::{Gguf, Merges};
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{
     AttentionSpec, BiasSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, ModelSpec, NormSpec, QkvStorage, Residual,
 };
 
-pub(super) const FAMILY: Family = Family { model_types: &["bloom"], examples: "bloom-560m, bloomz-7b1", spec, names: &NAMES };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["bloom"], examples: "bloom-560m, bloomz-7b1", spec, names: &NAMES, gguf: Some(&GGUF) };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     super::read_decoder_keys(config);
@@ -64,4 +66,33 @@ const NAMES: Names = Names {
     ],
     ignored: &["lm_head.weight", "score.*", "classifier.*", "qa_outputs.*"],
     linear_layout: LinearLayout::OutIn,
+};
+
+const GGUF: Gguf = Gguf {
+    architecture: "bloom",
+    model_type: "bloom",
+    keys: &[
+        ("attention.head_count_kv", ""),
+        ("attention.layer_norm_epsilon", "layer_norm_epsilon"),
+        ("context_length", ""),
+        ("feed_forward_length", ""), // four times the width, or the shapes of tensors do not fit
+    ],
+    derive: |_, _| {},
+    names: &Names {
+        prefixes: &[""],
+        modules: &[
+            (Slot::TokenEmbedding, "token_embd"),
+            (Slot::EmbeddingNorm, "token_embd_norm"),
+            (Slot::AttentionInNorm, "blk.{}.attn_norm"),
+            (Slot::QueryKeyValue, "blk.{}.attn_qkv"),
+            (Slot::AttentionOutput, "blk.{}.attn_output"),
+            (Slot::FeedForwardInNorm, "blk.{}.ffn_norm"),
+            (Slot::Up, "blk.{}.ffn_up"),
+            (Slot::Down, "blk.{}.ffn_down"),
+            (Slot::FinalNorm, "output_norm"),
+        ],
+        ignored: &["output.weight"],
+        linear_layout: LinearLayout::OutIn,
+    },
+    merges: Merges::ByScore,
 };

@@ -5,8 +5,13 @@ use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{AttentionSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, LearnedPositions, ModelSpec, NormSpec, Residual};
 
-pub(super) const FAMILY: Family =
-    Family { model_types: &["distilbert"], examples: "distilbert-base-uncased, distilbert-base-multilingual-cased", spec, names: &NAMES };
+pub(super) const FAMILY: Family = Family {
+    model_types: &["distilbert"],
+    examples: "distilbert-base-uncased, distilbert-base-multilingual-cased",
+    spec,
+    names: &NAMES,
+    gguf: None,
+};
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     // Sinusoidal positions are written into the table once, at initialization: checkpoints hold them.

@@ -10,6 +10,7 @@ pub(super) const FAMILY: Family = Family {
     examples: "google/electra-small-discriminator, google/electra-base-generator",
     spec,
     names: &NAMES,
+    gguf: None,
 };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {

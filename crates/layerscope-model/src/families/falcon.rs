@@ -1,6 +1,9 @@
 //! Falcon, three ways: 7B with one key head and both halves of a block behind one norm; 40B, the "new decoder", with
 //! grouped heads and usually two norms; RW with as many key heads as queries, halves in sequence, and ALiBi.
 
+use serde_json::{Map, Value};
+
+use super::gguf::{Facts, Gguf, Merges};
 use super::{Family, rope};
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
@@ -8,7 +11,8 @@ use crate::spec::{
     AttentionSpec, BiasSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, ModelSpec, NormSpec, QkvStorage, Residual,
 };
 
-pub(super) const FAMILY: Family = Family { model_types: &["falcon"], examples: "falcon-7b, falcon-40b, falcon-rw-1b", spec, names: &NAMES };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["falcon"], examples: "falcon-7b, falcon-40b, falcon-rw-1b", spec, names: &NAMES, gguf: Some(&GGUF) };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     super::read_decoder_keys(config);
@@ -118,3 +122,41 @@ const NAMES: Names = Names {
     ],
     linear_layout: LinearLayout::OutIn,
 };
+
+const GGUF: Gguf = Gguf {
+    architecture: "falcon",
+    model_type: "falcon",
+    keys: &[
+        ("attention.head_count_kv", "num_kv_heads"),
+        ("attention.layer_norm_epsilon", "layer_norm_epsilon"),
+        ("feed_forward_length", "ffn_hidden_size"),
+    ],
+    derive,
+    names: &Names {
+        prefixes: &[""],
+        // The second norm is the attention's, where there are two.
+        modules: &[
+            (Slot::TokenEmbedding, "token_embd"),
+            (Slot::AttentionInNorm, "blk.{}.attn_norm_2"),
+            (Slot::AttentionInNorm, "blk.{}.attn_norm"),
+            (Slot::QueryKeyValue, "blk.{}.attn_qkv"),
+            (Slot::AttentionOutput, "blk.{}.attn_output"),
+            (Slot::FeedForwardInNorm, "blk.{}.attn_norm"),
+            (Slot::Up, "blk.{}.ffn_up"),
+            (Slot::Down, "blk.{}.ffn_down"),
+            (Slot::FinalNorm, "output_norm"),
+        ],
+        ignored: &["output.weight"],
+        linear_layout: LinearLayout::OutIn,
+    },
+    merges: Merges::ByScore,
+};
+
+/// Both halves always stand side by side; one key head is the 7B's way, more are the new decoder's.
+fn derive(facts: &Facts<'_>, config: &mut Map<String, Value>) {
+    let new_decoder = facts.count("attention.head_count_kv").is_some_and(|heads| heads > 1);
+    let norms = if facts.has("blk.0.attn_norm_2.weight") { 2 } else { 1 };
+    config.insert("new_decoder_architecture".to_owned(), new_decoder.into());
+    config.insert("num_ln_in_parallel_attn".to_owned(), norms.into());
+    config.insert("bias".to_owned(), facts.has("blk.0.attn_qkv.bias").into());
+}

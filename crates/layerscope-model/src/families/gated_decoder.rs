@@ -1,6 +1,9 @@
 //! What the decoders with RMS norms, rotary positions and a gated feed-forward have in common: the keys of their
 //! configurations, and, where norms stand before attention and feed-forward, the names of their tensors.
 
+use serde_json::{Map, Value};
+
+use super::gguf::Facts;
 use super::rope;
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
@@ -161,3 +164,41 @@ pub(super) const NAMES: Names = Names {
 /// Buffers of older checkpoints, and heads.
 pub(super) const IGNORED: &[&str] =
     &["layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq", "lm_head.weight", "score.*", "qa_outputs.*", "classifier.*"];
+
+/// GGUF files of these decoders: the width of a head, where it is not the usual one.
+pub(super) fn read_gguf_head(facts: &Facts<'_>, config: &mut Map<String, Value>) {
+    let head_dim = facts.head_dim().or(facts.rotary_dim());
+    if let Some(head_dim) = head_dim {
+        config.insert("head_dim".to_owned(), head_dim.into());
+    }
+    if let (Some(rotary), Some(head_dim)) = (facts.rotary_dim(), head_dim)
+        && rotary != head_dim
+    {
+        config.insert("partial_rotary_factor".to_owned(), (rotary as f64 / head_dim as f64).into());
+    }
+}
+
+/// The names of GGUF files.
+pub(super) const GGUF_NAMES: Names = Names {
+    prefixes: &[""],
+    modules: &[
+        (Slot::TokenEmbedding, "token_embd"),
+        (Slot::AttentionInNorm, "blk.{}.attn_norm"),
+        (Slot::Query, "blk.{}.attn_q"),
+        (Slot::Key, "blk.{}.attn_k"),
+        (Slot::Value, "blk.{}.attn_v"),
+        (Slot::QueryNorm, "blk.{}.attn_q_norm"),
+        (Slot::KeyNorm, "blk.{}.attn_k_norm"),
+        (Slot::AttentionOutput, "blk.{}.attn_output"),
+        (Slot::FeedForwardInNorm, "blk.{}.ffn_norm"),
+        (Slot::Gate, "blk.{}.ffn_gate"),
+        (Slot::Up, "blk.{}.ffn_up"),
+        (Slot::Down, "blk.{}.ffn_down"),
+        (Slot::FinalNorm, "output_norm"),
+    ],
+    ignored: GGUF_IGNORED,
+    linear_layout: LinearLayout::OutIn,
+};
+
+/// The head, and divisors of rotary frequencies, which are read apart.
+pub(super) const GGUF_IGNORED: &[&str] = &["output.weight", "rope_freqs.weight"];

@@ -1,15 +1,18 @@
 //! Gemma 3, alone or as the text half of the model that also sees: sandwich norms, scaled embeddings, layers that see a
 //! window between layers that see everything, each kind with a rotation of its own.
 
+use serde_json::{Map, Value};
+
 use super::Family;
 use super::gated_decoder::{self, Defaults, USUAL};
+use super::gguf::{Facts, Gguf, Merges};
 use super::rope::{self, Outside};
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{BlockNorms, ModelSpec, NormSpec, QkNorm};
 
 pub(super) const FAMILY: Family =
-    Family { model_types: &["gemma3", "gemma3_text"], examples: "gemma-3-1b-pt, gemma-3-4b-pt", spec, names: &NAMES };
+    Family { model_types: &["gemma3", "gemma3_text"], examples: "gemma-3-1b-pt, gemma-3-4b-pt", spec, names: &NAMES, gguf: Some(&GGUF) };
 
 const DEFAULTS: Defaults = Defaults {
     vocabulary: Some(262_208),
@@ -102,3 +105,52 @@ const NAMES: Names = Names {
     ],
     linear_layout: LinearLayout::OutIn,
 };
+
+const GGUF: Gguf = Gguf {
+    architecture: "gemma3",
+    model_type: "gemma3_text",
+    keys: &[
+        ("attention.sliding_window", "sliding_window"),
+        ("attention.sliding_window_pattern", "sliding_window_pattern"),
+        ("rope.freq_base_swa", "rope_local_base_freq"),
+    ],
+    derive,
+    names: &Names {
+        prefixes: &[""],
+        modules: &[
+            (Slot::TokenEmbedding, "token_embd"),
+            (Slot::AttentionInNorm, "blk.{}.attn_norm"),
+            (Slot::Query, "blk.{}.attn_q"),
+            (Slot::Key, "blk.{}.attn_k"),
+            (Slot::Value, "blk.{}.attn_v"),
+            (Slot::QueryNorm, "blk.{}.attn_q_norm"),
+            (Slot::KeyNorm, "blk.{}.attn_k_norm"),
+            (Slot::AttentionOutput, "blk.{}.attn_output"),
+            (Slot::AttentionOutNorm, "blk.{}.post_attention_norm"),
+            (Slot::FeedForwardInNorm, "blk.{}.ffn_norm"),
+            (Slot::Gate, "blk.{}.ffn_gate"),
+            (Slot::Up, "blk.{}.ffn_up"),
+            (Slot::Down, "blk.{}.ffn_down"),
+            (Slot::FeedForwardOutNorm, "blk.{}.post_ffw_norm"),
+            (Slot::FinalNorm, "output_norm"),
+        ],
+        ignored: gated_decoder::GGUF_IGNORED,
+        linear_layout: LinearLayout::OutIn,
+    },
+    merges: Merges::ByPlace,
+};
+
+/// Layers of the one published size whose scores are not scaled by the width of a head.
+const LAYERS_OF_27B: u64 = 62;
+
+/// The format does not store `query_pre_attn_scalar`: it is the width of a head, in the largest model the width over the heads.
+fn derive(facts: &Facts<'_>, config: &mut Map<String, Value>) {
+    if let Some(head_dim) = facts.head_dim() {
+        config.insert("head_dim".to_owned(), head_dim.into());
+    }
+    let largest = facts.count("block_count") == Some(LAYERS_OF_27B);
+    let scalar = if largest { facts.usual_head_dim() } else { facts.head_dim() };
+    if let Some(scalar) = scalar {
+        config.insert("query_pre_attn_scalar".to_owned(), scalar.into());
+    }
+}

@@ -1,13 +1,15 @@
 //! GPT-2: pre-norm decoder with learned positions; its linear layers are stored transposed.
 
 use super::Family;
+use super::gguf::{Gguf, Merges};
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{
     AttentionSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, LearnedPositions, ModelSpec, NormSpec, QkvStorage, Residual,
 };
 
-pub(super) const FAMILY: Family = Family { model_types: &["gpt2"], examples: "gpt2, gpt2-medium, distilgpt2", spec, names: &NAMES };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["gpt2"], examples: "gpt2, gpt2-medium, distilgpt2", spec, names: &NAMES, gguf: Some(&GGUF) };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.only("scale_attn_by_inverse_layer_idx", false);
@@ -65,4 +67,28 @@ const NAMES: Names = Names {
         "multiple_choice_head.*",
     ],
     linear_layout: LinearLayout::InOut,
+};
+
+const GGUF: Gguf = Gguf {
+    architecture: "gpt2",
+    model_type: "gpt2",
+    keys: &[("attention.head_count_kv", ""), ("attention.layer_norm_epsilon", "layer_norm_epsilon"), ("feed_forward_length", "n_inner")],
+    derive: |_, _| {},
+    names: &Names {
+        prefixes: &[""],
+        modules: &[
+            (Slot::TokenEmbedding, "token_embd"),
+            (Slot::PositionEmbedding, "position_embd"),
+            (Slot::AttentionInNorm, "blk.{}.attn_norm"),
+            (Slot::QueryKeyValue, "blk.{}.attn_qkv"),
+            (Slot::AttentionOutput, "blk.{}.attn_output"),
+            (Slot::FeedForwardInNorm, "blk.{}.ffn_norm"),
+            (Slot::Up, "blk.{}.ffn_up"),
+            (Slot::Down, "blk.{}.ffn_down"),
+            (Slot::FinalNorm, "output_norm"),
+        ],
+        ignored: &["output.weight"],
+        linear_layout: LinearLayout::OutIn,
+    },
+    merges: Merges::ByScore,
 };

@@ -7,7 +7,8 @@ use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{AttentionSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, LearnedPositions, ModelSpec, NormSpec, Residual};
 
-pub(super) const FAMILY: Family = Family { model_types: &["gpt_neo"], examples: "gpt-neo-125m, gpt-neo-1.3B", spec, names: &NAMES };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["gpt_neo"], examples: "gpt-neo-125m, gpt-neo-1.3B", spec, names: &NAMES, gguf: None };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     super::read_decoder_keys(config);

@@ -1,12 +1,16 @@
 //! GPT-NeoX and Pythia: attention and feed-forward usually side by side, each behind its own norm; part of a head rotates.
 
+use serde_json::{Map, Value};
+
 use super::Family;
+use super::gguf::{Facts, Gguf, Merges};
 use super::rope::{self, Outside};
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{AttentionSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, ModelSpec, NormSpec, QkvStorage, Residual};
 
-pub(super) const FAMILY: Family = Family { model_types: &["gpt_neox"], examples: "pythia-70m, gpt-neox-20b", spec, names: &NAMES };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["gpt_neox"], examples: "pythia-70m, gpt-neox-20b", spec, names: &NAMES, gguf: Some(&GGUF) };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     super::read_decoder_keys(config);
@@ -75,3 +79,39 @@ const NAMES: Names = Names {
     ],
     linear_layout: LinearLayout::OutIn,
 };
+
+const GGUF: Gguf = Gguf {
+    architecture: "gptneox",
+    model_type: "gpt_neox",
+    keys: &[
+        ("attention.head_count_kv", ""),
+        ("attention.layer_norm_epsilon", "layer_norm_eps"),
+        ("rope.freq_base", "rotary_emb_base"),
+        ("use_parallel_residual", "use_parallel_residual"),
+    ],
+    derive,
+    names: &Names {
+        prefixes: &[""],
+        modules: &[
+            (Slot::TokenEmbedding, "token_embd"),
+            (Slot::AttentionInNorm, "blk.{}.attn_norm"),
+            (Slot::QueryKeyValue, "blk.{}.attn_qkv"),
+            (Slot::AttentionOutput, "blk.{}.attn_output"),
+            (Slot::FeedForwardInNorm, "blk.{}.ffn_norm"),
+            (Slot::Up, "blk.{}.ffn_up"),
+            (Slot::Down, "blk.{}.ffn_down"),
+            (Slot::FinalNorm, "output_norm"),
+        ],
+        ignored: &["output.weight"],
+        linear_layout: LinearLayout::OutIn,
+    },
+    merges: Merges::ByScore,
+};
+
+/// The format does not store the activation: it is the one that all published sizes but the largest have, the default.
+fn derive(facts: &Facts<'_>, config: &mut Map<String, Value>) {
+    if let (Some(rotary), Some(head_dim @ 1..)) = (facts.rotary_dim(), facts.usual_head_dim()) {
+        config.insert("rotary_pct".to_owned(), (rotary as f64 / head_dim as f64).into());
+    }
+    config.insert("attention_bias".to_owned(), facts.has("blk.0.attn_qkv.bias").into());
+}

@@ -9,7 +9,7 @@ use crate::spec::{
     AttentionSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, ModelSpec, NormSpec, Residual, RotaryScaling, RotarySpec,
 };
 
-pub(super) const FAMILY: Family = Family { model_types: &["gptj"], examples: "gpt-j-6b", spec, names: &NAMES };
+pub(super) const FAMILY: Family = Family { model_types: &["gptj"], examples: "gpt-j-6b", spec, names: &NAMES, gguf: None };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     super::read_decoder_keys(config);

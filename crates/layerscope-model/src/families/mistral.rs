@@ -6,7 +6,7 @@ use crate::config::ConfigReader;
 use crate::spec::ModelSpec;
 
 pub(super) const FAMILY: Family =
-    Family { model_types: &["mistral"], examples: "Mistral-7B-v0.1, Mistral-Nemo", spec, names: &gated_decoder::NAMES };
+    Family { model_types: &["mistral"], examples: "Mistral-7B-v0.1, Mistral-Nemo", spec, names: &gated_decoder::NAMES, gguf: None };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.only_empty("layer_types"); // of another family, which alternates

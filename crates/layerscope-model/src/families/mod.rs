@@ -9,6 +9,8 @@ mod electra;
 mod falcon;
 mod gated_decoder;
 mod gemma3;
+pub(crate) mod gguf;
+mod gguf_tokenizer;
 mod gpt2;
 mod gpt_neo;
 mod gpt_neox;
@@ -19,6 +21,7 @@ mod modernbert;
 mod mpnet;
 mod olmo2;
 mod opt;
+mod pre_tokenizers;
 mod qwen2;
 mod qwen3;
 mod roberta;
@@ -28,6 +31,8 @@ use crate::config::ConfigReader;
 use crate::error::{Error, Result};
 use crate::names::Names;
 use crate::spec::ModelSpec;
+use gguf::Gguf;
+pub use gguf_tokenizer::{GgufTokenizer, tokenizer_bytes};
 
 /// One family of checkpoints: how its `config.json` reads and what its tensors are called.
 #[derive(Debug)]
@@ -40,6 +45,8 @@ pub struct Family {
     pub spec: fn(&mut ConfigReader) -> ModelSpec,
     /// From tensor names to places in the specification.
     pub names: &'static Names,
+    /// How its GGUF files read, where the format knows the family.
+    pub gguf: Option<&'static Gguf>,
 }
 
 /// Every family, in the order `layerscope models` prints them.

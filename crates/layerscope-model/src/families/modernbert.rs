@@ -10,8 +10,13 @@ use crate::spec::{
     RotarySpec,
 };
 
-pub(super) const FAMILY: Family =
-    Family { model_types: &["modernbert"], examples: "answerdotai/ModernBERT-base, nomic-ai/modernbert-embed-base", spec, names: &NAMES };
+pub(super) const FAMILY: Family = Family {
+    model_types: &["modernbert"],
+    examples: "answerdotai/ModernBERT-base, nomic-ai/modernbert-embed-base",
+    spec,
+    names: &NAMES,
+    gguf: None,
+};
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.only("position_embedding_type", "absolute");

@@ -6,7 +6,7 @@ use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{BiasSpec, ModelSpec};
 
 pub(super) const FAMILY: Family =
-    Family { model_types: &["mpnet"], examples: "microsoft/mpnet-base, all-mpnet-base-v2", spec, names: &NAMES };
+    Family { model_types: &["mpnet"], examples: "microsoft/mpnet-base, all-mpnet-base-v2", spec, names: &NAMES, gguf: None };
 
 /// Constants in the reference library's code; the configuration sets only the rows of the bias table.
 const PADDING: usize = 1;

@@ -1,12 +1,16 @@
 //! OLMo 2: norms on the outputs of attention and feed-forward; queries and keys are normalized over all heads together.
 
+use serde_json::{Map, Value};
+
 use super::Family;
 use super::gated_decoder::{self, Defaults, USUAL};
+use super::gguf::{Facts, Gguf, Merges};
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{BlockNorms, ModelSpec, QkNorm};
 
-pub(super) const FAMILY: Family = Family { model_types: &["olmo2"], examples: "OLMo-2-0425-1B, OLMo-2-1124-7B", spec, names: &NAMES };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["olmo2"], examples: "OLMo-2-0425-1B, OLMo-2-1124-7B", spec, names: &NAMES, gguf: Some(&GGUF) };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.only("clip_qkv", serde_json::Value::Null);
@@ -40,3 +44,36 @@ const NAMES: Names = Names {
     ignored: gated_decoder::IGNORED,
     linear_layout: LinearLayout::OutIn,
 };
+
+const GGUF: Gguf = Gguf {
+    architecture: "olmo2",
+    model_type: "olmo2",
+    keys: &[],
+    derive,
+    names: &Names {
+        prefixes: &[""],
+        modules: &[
+            (Slot::TokenEmbedding, "token_embd"),
+            (Slot::Query, "blk.{}.attn_q"),
+            (Slot::Key, "blk.{}.attn_k"),
+            (Slot::Value, "blk.{}.attn_v"),
+            (Slot::QueryNorm, "blk.{}.attn_q_norm"),
+            (Slot::KeyNorm, "blk.{}.attn_k_norm"),
+            (Slot::AttentionOutput, "blk.{}.attn_output"),
+            (Slot::AttentionOutNorm, "blk.{}.post_attention_norm"),
+            (Slot::Gate, "blk.{}.ffn_gate"),
+            (Slot::Up, "blk.{}.ffn_up"),
+            (Slot::Down, "blk.{}.ffn_down"),
+            (Slot::FeedForwardOutNorm, "blk.{}.post_ffw_norm"),
+            (Slot::FinalNorm, "output_norm"),
+        ],
+        ignored: gated_decoder::GGUF_IGNORED,
+        linear_layout: LinearLayout::OutIn,
+    },
+    merges: Merges::ByScore,
+};
+
+fn derive(facts: &Facts<'_>, config: &mut Map<String, Value>) {
+    gated_decoder::read_gguf_head(facts, config);
+    config.insert("attention_bias".to_owned(), facts.has("blk.0.attn_q.bias").into());
+}

@@ -8,7 +8,8 @@ use crate::spec::{
     AttentionSpec, BlockNorms, BlockSpec, EmbeddingSpec, FeedForwardSpec, LearnedPositions, ModelSpec, NormSpec, Projection, Residual,
 };
 
-pub(super) const FAMILY: Family = Family { model_types: &["opt"], examples: "opt-125m, opt-350m, opt-6.7b", spec, names: &NAMES };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["opt"], examples: "opt-125m, opt-350m, opt-6.7b", spec, names: &NAMES, gguf: None };
 
 /// Rows of the position table before position 0.
 const OFFSET: usize = 2;

@@ -2,11 +2,12 @@
 
 use super::Family;
 use super::gated_decoder::{self, Defaults, USUAL};
+use super::gguf::{Gguf, Merges};
 use crate::config::ConfigReader;
 use crate::spec::ModelSpec;
 
 pub(super) const FAMILY: Family =
-    Family { model_types: &["qwen2"], examples: "Qwen2-0.5B, Qwen2.5-7B", spec, names: &gated_decoder::NAMES };
+    Family { model_types: &["qwen2"], examples: "Qwen2-0.5B, Qwen2.5-7B", spec, names: &gated_decoder::NAMES, gguf: Some(&GGUF) };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.only("use_mrope", false);
@@ -17,3 +18,12 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
     }
     model
 }
+
+const GGUF: Gguf = Gguf {
+    architecture: "qwen2",
+    model_type: "qwen2",
+    keys: &[],
+    derive: gated_decoder::read_gguf_head,
+    names: &gated_decoder::GGUF_NAMES,
+    merges: Merges::ByScore,
+};

@@ -1,11 +1,15 @@
 //! Qwen3: queries and keys are normalized head by head.
 
+use serde_json::{Map, Value};
+
 use super::Family;
 use super::gated_decoder::{self, Defaults, USUAL};
+use super::gguf::{Facts, Gguf, Merges};
 use crate::config::ConfigReader;
 use crate::spec::{ModelSpec, QkNorm};
 
-pub(super) const FAMILY: Family = Family { model_types: &["qwen3"], examples: "Qwen3-0.6B, Qwen3-8B", spec, names: &gated_decoder::NAMES };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["qwen3"], examples: "Qwen3-0.6B, Qwen3-8B", spec, names: &gated_decoder::NAMES, gguf: Some(&GGUF) };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     let defaults = Defaults { kv_heads: Some(32), head_dim: Some(128), positions: 32_768, ..USUAL };
@@ -16,4 +20,12 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         block.attention.qk_norm = block.norms.attention_in.map(|norm| QkNorm { norm, per_head: true });
     }
     model
+}
+
+const GGUF: Gguf =
+    Gguf { architecture: "qwen3", model_type: "qwen3", keys: &[], derive, names: &gated_decoder::GGUF_NAMES, merges: Merges::ByScore };
+
+fn derive(facts: &Facts<'_>, config: &mut Map<String, Value>) {
+    gated_decoder::read_gguf_head(facts, config);
+    config.insert("attention_bias".to_owned(), facts.has("blk.0.attn_q.bias").into());
 }

@@ -5,10 +5,11 @@ use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names};
 use crate::spec::ModelSpec;
 
-pub(super) const FAMILY: Family = Family { model_types: &["roberta"], examples: "roberta-base, distilroberta-base", spec, names: &NAMES };
+pub(super) const FAMILY: Family =
+    Family { model_types: &["roberta"], examples: "roberta-base, distilroberta-base", spec, names: &NAMES, gguf: None };
 
 pub(super) const MULTILINGUAL: Family =
-    Family { model_types: &["xlm-roberta"], examples: "xlm-roberta-base, multilingual-e5-base", spec, names: &NAMES };
+    Family { model_types: &["xlm-roberta"], examples: "xlm-roberta-base, multilingual-e5-base", spec, names: &NAMES, gguf: None };
 
 fn spec(config: &mut ConfigReader) -> ModelSpec {
     config.harmless(&["output_past"]);

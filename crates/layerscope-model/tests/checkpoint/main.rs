@@ -1,6 +1,7 @@
 //! Reading weights: what is right comes out exactly, what is wrong gives one clear line.
 
 mod folder;
+mod gguf_files;
 mod mutations;
 mod safetensors_files;
 mod torch_files;
@@ -35,7 +36,8 @@ impl Folder {
     }
 
     fn open(&self) -> layerscope_model::Result<Checkpoint> {
-        Checkpoint::open(&self.0)
+        let gguf = self.0.join("model.gguf");
+        Checkpoint::open(if gguf.exists() { &gguf } else { &self.0 })
     }
 
     /// The error of opening, or else of reading every tensor, which must be one line that names this folder.

@@ -88,6 +88,11 @@ fn a_damaged_safetensors_file_never_panics() {
 }
 
 #[test]
+fn a_damaged_gguf_file_never_panics() {
+    damage("model.gguf", &gguf_files::sound(), &[]);
+}
+
+#[test]
 fn a_damaged_index_never_panics() {
     let index = br#"{"metadata":{"total_size":8},"weight_map":{"a":"x","b":"y"}}"#;
     let shard = |name| safetensors_of(&[(name, "F32", &[1], &[0; 4])]);

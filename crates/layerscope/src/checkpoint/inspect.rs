@@ -143,6 +143,7 @@ fn positions(spec: &ModelSpec) -> String {
     let rotary = rotary.as_ref().map(|rotary| {
         let scaling = match rotary.scaling {
             RotaryScaling::None => String::new(),
+            RotaryScaling::Each { .. } => ", each frequency stretched by a number of its own".to_owned(),
             RotaryScaling::Linear { factor } => format!(", stretched {factor} times"),
             RotaryScaling::Dynamic { factor, .. } => format!(", stretched {factor} times as needed"),
             RotaryScaling::Llama3 { factor, .. } => format!(", low frequencies stretched {factor} times"),
@@ -197,7 +198,7 @@ impl fmt::Display for Inspection {
             row("speed", format!("{speed} tokens/s on {} threads (measured)", probe.threads))?;
         }
         if !self.unknown_keys.is_empty() {
-            row("warning", format!("config.json has keys Layerscope does not know: {}", self.unknown_keys.join(", ")))?;
+            row("warning", format!("the configuration has keys Layerscope does not know: {}", self.unknown_keys.join(", ")))?;
         }
         for (blocks, drawing) in &self.distinct_blocks {
             writeln!(out, "\n{}", which(blocks, self.layers))?;

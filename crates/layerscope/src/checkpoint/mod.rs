@@ -6,6 +6,7 @@ pub(crate) mod inspect;
 pub(crate) mod locate;
 pub(crate) mod name;
 mod probe;
+pub(crate) mod tokenizer;
 pub(crate) mod weights;
 
 pub use inspect::{Inspection, inspect};

@@ -2,16 +2,22 @@
 
 use std::path::Path;
 
+use layerscope_model::checkpoint::is_gguf;
 use serde_json::Value;
 
 /// Names of folders that say nothing of what is in them.
 const GENERIC: [&str; 8] = ["model", "models", "checkpoint", "checkpoints", "snapshots", "final", "best", "output"];
 
-/// The short name of a model: a hub id as it is; of a folder the last part of its path that says something.
+/// The short name of a model: a hub id as it is; of a GGUF file its name; of a folder the last part of its path that says something.
 ///
 /// A snapshot in the hub's cache has its hub id. Where no part of the path says anything, what `config.json` remembers as the
 /// model's name does, unless that is a path: it comes last because it often names what a model was fine-tuned from.
 pub fn model_name(asked_for: &str) -> String {
+    if is_gguf(Path::new(asked_for))
+        && let Some(stem) = Path::new(asked_for).file_stem()
+    {
+        return stem.to_string_lossy().into_owned();
+    }
     let Some(path) = Path::new(asked_for).canonicalize().ok().filter(|path| path.is_dir()) else { return asked_for.to_owned() };
     // As it was written: a link may have the better name. Only `.` and `..` have none.
     let written = Path::new(asked_for);

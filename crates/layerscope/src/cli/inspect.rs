@@ -11,7 +11,7 @@ const PROBE: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Model folder (config.json, weights) or Hugging Face Hub id such as org/name
+    /// Model folder (config.json, weights), GGUF file, or Hugging Face Hub id such as org/name
     #[arg(long, value_name = "MODEL")]
     model: String,
     /// Branch, tag or commit of a Hub model

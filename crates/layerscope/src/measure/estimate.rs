@@ -186,7 +186,7 @@ pub fn check_disk(folder: &Path, estimate: &Estimate, passes: &[usize]) -> Resul
 mod tests {
     use super::*;
 
-    const ESTIMATE: Estimate = Estimate { fixed: 100, point: 50, points: 7, finishing: 200, peak: 0 };
+    const ESTIMATE: Estimate = Estimate { fixed: 100, point: 50, massive: 25, massive_points: 0, points: 7, finishing: 200, peak: 0 };
 
     #[test]
     fn a_limit_makes_even_passes() {
@@ -201,5 +201,13 @@ mod tests {
     fn what_cannot_fit_is_refused_with_advice() {
         let line = ESTIMATE.passes(Some(205)).expect_err("too little").to_string();
         assert!(line.contains("one layer at a time takes 206 B") && line.contains("--batch-tokens"), "{line}");
+    }
+
+    #[test]
+    fn massive_states_take_memory_of_their_own() {
+        let massive = ESTIMATE.with_massive(2);
+        // 100 + 50 n + 25 min(n, 2), and one part in 33 more.
+        assert_eq!([1, 2, 4].map(|points| massive.total(points)), [250 + 250 / MARGIN, 250 + 250 / MARGIN, 350 + 350 / MARGIN]);
+        assert_eq!(ESTIMATE.with_massive(0), ESTIMATE);
     }
 }

@@ -269,17 +269,17 @@ pub struct BoundPlan {
 }
 
 impl BoundPlan {
-    /// Opens the model in a folder and fits the plan to it.
+    /// Opens the model in a folder, or a GGUF file, and fits the plan to it.
     pub fn new(plan: Plan, folder: &Path, shared: Option<SharedText>) -> Result<BoundPlan> {
         let mut model = Model::open(folder)?;
         plan.alter(&mut model)?;
         let corpus = plan.corpus(&model.spec)?;
-        let tokenizer_hash = tokenizer_fingerprint(folder)?;
+        let tokenizer_hash = tokenizer_fingerprint(&model.folder)?;
         let points = points(&plan, &model)?;
         Ok(BoundPlan { points, corpus, model_hash: model_fingerprint(&model)?, tokenizer_hash, plan, model, shared })
     }
 
-    /// The folder of the tokenizer: the model's own, unless several models share one.
+    /// The folder or GGUF file of the tokenizer: the model's own, unless several models share one.
     pub fn tokenizer_folder(&self) -> &Path {
         self.shared.as_ref().and_then(|shared| shared.tokenizer.as_deref()).unwrap_or(&self.model.folder)
     }

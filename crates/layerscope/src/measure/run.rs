@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use layerscope_corpus::{Spool, Tokenizer};
+use layerscope_corpus::Spool;
 use layerscope_error::{Line, line, setting};
 use layerscope_report::Manifest;
 
@@ -10,6 +10,7 @@ use super::event::{Event, Show};
 use super::passes::Passes;
 use super::plan::{BoundPlan, Plan, SharedText};
 use super::text::{Found, Text};
+use crate::checkpoint::tokenizer::load_tokenizer;
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
 use crate::settings::parse::ignored_scheduler;
@@ -98,7 +99,7 @@ fn open_spool(bound: &BoundPlan, work: &Work, cancel: &CancelToken, show: &mut S
     }
     let corpus = known.and_then(|corpus| corpus.as_str()).map(str::to_owned);
     let text = Text { out, work, settings: &bound.corpus, fingerprint, begun: saved.is_some(), corpus };
-    let (spool, found) = text.open(|| Tokenizer::load(bound.tokenizer_folder(), bound.plan.text.wrap), cancel, show)?;
+    let (spool, found) = text.open(|| load_tokenizer(bound.tokenizer_folder(), bound.plan.text.wrap), cancel, show)?;
     match found {
         Found::Unchanged if saved.is_some() => show(Event::note("resuming")),
         Found::Touched => show(Event::note("resuming: the corpus was touched, and its text is the same")),

@@ -57,12 +57,7 @@ impl Text<'_> {
     }
 
     /// The spool of an earlier start, or a new one.
-    pub fn open(
-        &self,
-        tokenizer: impl FnOnce() -> layerscope_corpus::Result<Tokenizer>,
-        cancel: &CancelToken,
-        show: &mut Show<'_>,
-    ) -> Result<(Spool, Found)> {
+    pub fn open(&self, tokenizer: impl FnOnce() -> Result<Tokenizer>, cancel: &CancelToken, show: &mut Show<'_>) -> Result<(Spool, Found)> {
         let path = self.path();
         let record = self.record()?;
         if let Some(record) = &record

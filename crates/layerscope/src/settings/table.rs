@@ -127,7 +127,7 @@ pub const SETTINGS: &[Row] = &[
         "Fail on or skip bad documents and non-finite states"),
 
     row(Model, "model", Value("MODEL", "a folder or a Hub id"), None, Request,
-        "Model folder (config.json, weights, tokenizer.json) or Hugging Face Hub id such as org/name"),
+        "Model folder (config.json, weights, tokenizer.json), GGUF file, or Hugging Face Hub id such as org/name"),
     row(Model, "revision", Value("REV", "a branch, tag or commit"), None, Request,
         "Branch, tag or commit of a Hub model"),
     row(Model, "window", Value("N", "a number of tokens"), None, Numbers,

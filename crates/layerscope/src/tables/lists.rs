@@ -22,7 +22,7 @@ pub fn measures() -> Result<Table> {
     ])?)
 }
 
-/// Every family of models: its `model_type`s and well-known checkpoints.
+/// Every family of models: its `model_type`s and well-known checkpoints; and which of them GGUF files may hold.
 pub fn models() -> String {
     let names: Vec<String> = FAMILIES.iter().map(|family| family.model_types.join(", ")).collect();
     let width = names.iter().map(String::len).max().unwrap_or(0).max("model_type".len());
@@ -31,5 +31,7 @@ pub fn models() -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(table, "{name:<width$}  {}", family.examples);
     }
+    let architectures: Vec<&str> = FAMILIES.iter().filter_map(|family| Some(family.gguf?.architecture)).collect();
+    let _ = writeln!(table, "\nGGUF files: {} (`general.architecture`)", architectures.join(", "));
     table
 }

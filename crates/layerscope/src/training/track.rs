@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use layerscope_corpus::Tokenizer;
 use layerscope_error::{line, setting};
 use layerscope_model::Model;
 use layerscope_report::Manifest;
@@ -13,6 +12,7 @@ use super::alike::FirstCheckpoint;
 use super::join::{Outcome, Station, WEIGHTS, folder_name, refuse_single_run, write_trajectory};
 use super::revisions::{Revision, Source};
 use crate::checkpoint::locate::checkpoints;
+use crate::checkpoint::tokenizer::load_tokenizer;
 use crate::checkpoint::weights::{PROJECTIONS, embedding_measures, embeddings_table, projections_table};
 use crate::error::{Error, Result};
 use crate::measure::event::{Event, Show};
@@ -207,7 +207,7 @@ impl Traveller<'_> {
         fingerprint.insert("--shard".to_owned(), format!("{}/{}", corpus.shard.index, corpus.shard.count).into());
         let tokenizer = self.journey.source.tokenizer();
         let text = Text { out: &plan.out, work: self.work, settings: &corpus, fingerprint, begun: true, corpus: None };
-        text.open(|| Tokenizer::load(tokenizer.as_deref().unwrap_or(&model.folder), plan.text.wrap), cancel, show)?;
+        text.open(|| load_tokenizer(tokenizer.as_deref().unwrap_or(&model.folder), plan.text.wrap), cancel, show)?;
         let shared = SharedText { spool: text.path(), tokenizer };
         self.shared = Some(shared.clone());
         Ok(shared)

@@ -74,7 +74,7 @@ const NAMES: [(&str, &[&str]); 8] = [
     ("partition", &["partition", "log_partition"]),
     ("dimension", &["intrinsic_dimension"]),
     ("sequence", &["matrix_entropy", "curvature"]),
-    ("layers", &["linear_cka_next", "linearity_next", "massive_activations"]),
+    ("layers", &["linear_cka_next", "linearity_next", "massive_activations", "massive_share_of_q", "massive_components"]),
     ("cluster", &["calinski_harabasz", "silhouette", "adjusted_mutual_information"]),
 ];
 

@@ -78,10 +78,11 @@ fn check(name: &str, count: usize, sample: usize) {
 fn is_checked((_, _, selection, measure, variant): &Name) -> bool {
     let family = layerscope_stats::measure::Measure::named(measure).unwrap_or_else(|| panic!("{measure}")).family.name();
     let with_blocks = selection == "all" && variant.is_none() && ["q", "m", "mean_cosine"].contains(&measure.as_str());
-    !["norm", "cosine"].contains(&family) || selection == "sample" || with_blocks
+    !["norm", "cosine"].contains(&family) || selection.ends_with("sample") || with_blocks
 }
 
 /// What a row must say.
+#[derive(Clone)]
 struct Expected {
     selection: &'static str,
     measure: &'static str,
@@ -91,10 +92,19 @@ struct Expected {
     n: usize,
 }
 
+#[derive(Clone)]
 enum Value {
     Exactly(Option<f64>),
     /// ln Z(v) and ln Z(-v) of every v: the solver's choice of signs is unknown. And whether the value is the exponential.
     Signs(Vec<[f64; 2]>, bool),
+}
+
+impl Expected {
+    /// The same row of the typical states.
+    fn of_typical(&self) -> Expected {
+        let selection = if self.selection == "sample" { "typical_sample" } else { "typical" };
+        Expected { selection, ..self.clone() }
+    }
 }
 
 #[derive(Default)]
@@ -122,19 +132,25 @@ fn expected_rows(corpus: &Corpus, kept: &Kept, at: usize, threshold: f64) -> Row
     let (states, dim) = (corpus.states(at), corpus.points[at][0].len());
     let mut rows = Rows::default();
     let typical: Vec<&[f64]> = states.iter().copied().filter(|x| dot(x, x).sqrt() <= threshold).collect();
-    rows.push("all", "massive_activations", "", (states.len() - typical.len()) as f64, states.len());
+    assert_eq!(typical.len(), states.len(), "no state of this model is massive");
+    rows.push("all", "massive_activations", "", 0.0, states.len());
+    rows.push("all", "massive_share_of_q", "", 0.0, states.len());
+    let alone = rows.0.len();
+    rows.push("all", "massive_components", "", 0.0, states.len());
     let covariance = naive::covariance(&states);
     spectrum_rows("all", &states, &covariance, &mut rows);
-    spectrum_rows("typical", &typical, &naive::covariance(&typical), &mut rows);
     sequence_rows(corpus, at, &mut rows);
     next_rows(corpus, at, &mut rows);
-    block_rows(corpus, at, &mut rows);
     let explained: Vec<f64> = kept.tokens.iter().map(|(_, rows)| naive::explainable_variance(&corpus.some(at, rows))).collect();
     let explained = explained.iter().sum::<f64>() / explained.len() as f64;
     let overall = Spectrum::of_second_moment(&naive::second_moment(&states), states.len(), dim).anisotropy();
     rows.push("sample", "max_explainable_variance", "", explained, kept.tokens.len());
     rows.push("sample", "max_explainable_variance_adjusted", "", explained - overall, kept.tokens.len());
     sample_rows(corpus, kept, at, &covariance, &mut rows);
+    // Without massive states the typical ones are all of them.
+    let typical: Vec<Expected> = rows.0[alone..].iter().map(Expected::of_typical).collect();
+    rows.0.extend(typical);
+    block_rows(corpus, at, &mut rows);
     rows
 }
 

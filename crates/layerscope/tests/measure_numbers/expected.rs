@@ -48,6 +48,7 @@ pub const KNOWN: &[&str] = &[
     "intra_sentence_similarity",
     "intra_sentence_similarity_adjusted",
     "massive_activations",
+    "massive_share_of_q",
 ];
 
 /// A selection with its slow values computed once.
@@ -66,7 +67,7 @@ impl Expected {
     }
 
     /// The value, and what its tolerance is relative to.
-    pub fn value(&self, measure: &str, variant: Option<&str>, predicted: Option<f64>, massive: usize) -> (Option<f64>, f64) {
+    pub fn value(&self, measure: &str, variant: Option<&str>, predicted: Option<f64>, massive: (usize, f64)) -> (Option<f64>, f64) {
         if let Some(known) = self.naive.value(measure, variant) {
             return known;
         }
@@ -77,7 +78,8 @@ impl Expected {
             "self_similarity_adjusted" => (self.self_similarity.zip(self.mean_cosine).map(|(a, b)| a - b), 1.0),
             "intra_sentence_similarity" => (self.intra, 1.0),
             "intra_sentence_similarity_adjusted" => (self.intra.zip(self.mean_cosine).map(|(a, b)| a - b), 1.0),
-            "massive_activations" => (Some(massive as f64), 1.0),
+            "massive_activations" => (Some(massive.0 as f64), 1.0),
+            "massive_share_of_q" => (Some(massive.1), 1.0),
             other => panic!("the oracle does not know {other}"),
         }
     }

@@ -29,7 +29,7 @@ use crate::training::join::skipped;
 /// Whose weights are measured, and where the tables go.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct WeightsOf {
-    /// Model folder (config.json, weights) or Hugging Face Hub id such as org/name
+    /// Model folder (config.json, weights), GGUF file, or Hugging Face Hub id such as org/name
     #[arg(long, value_name = "MODEL")]
     pub model: String,
     /// Branch, tag or commit of a Hub model
