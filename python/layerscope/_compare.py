@@ -47,13 +47,19 @@ class Comparison:
 
 
 def compare(
-    runs: Sequence[Run | str | os.PathLike[str]], *, measures: str | Sequence[str] = (), frequency: str | None = None
+    runs: Sequence[Run | str | os.PathLike[str]],
+    *,
+    measures: str | Sequence[str] = (),
+    frequency: str | None = None,
+    states: str | None = None,
 ) -> Comparison:
     """Compare runs with the first one: every measure at every depth, the differences, and their standard errors.
 
     Layers are matched by relative depth, so you can compare models of different depths. If all runs were measured with ``confidence`` on the
     same text, the standard errors of differences are paired. `measures` selects measures ("q,mean_cosine" or a list). `frequency` is MIN:MAX,
-    the range of n_t of the selected groups; it replaces each run's own.
+    the range of n_t of the selected groups; it replaces each run's own. `states` is "typical" (without the few massive states that may hide the
+    others) or "all", and keeps only their rows. By default the table has both, and the summary shows typical states where massive ones carry
+    more than a tenth of Q in one of the runs.
 
     >>> import layerscope as ls
     >>> one, other = (ls.measure(name, "pocket/corpus/held-out.txt", limit=80, measures="norm") for name in ("pocket-bert", "pocket-gpt"))
@@ -64,5 +70,5 @@ def compare(
     """
     names = measures.split(",") if isinstance(measures, str) else list(measures)
     folders = _folders(runs)
-    labels, notes, overview, table = _layerscope.compare(folders, [name for name in names if name], frequency)
+    labels, notes, overview, table = _layerscope.compare(folders, [name for name in names if name], frequency, states)
     return Comparison(folders, labels, notes, overview, Table(table))

@@ -17,14 +17,17 @@ from ._table import Table
 #: A notebook shows the first of these that the run supports.
 _KEY_FIGURES = ["fig2", "fig5", "fig4"]
 
+#: The selections of the tables without massive states.
+_TYPICAL = {"all": "typical", "selected": "typical_selected", "sample": "typical_sample"}
+
 
 class Run:
     """A finished run: its tables, figures and report.
 
     `layers` has a row per layer, selection and measure; `groups` one per layer and token; `components` one per layer and component.
-    `spectra` has the eigenvalues of the covariance, `tokens` the kept states of chosen tokens, projected to two dimensions, and `norms`
-    statistics of every gamma and beta. A table is None if its measures were not computed. Each table is a `Table`: Arrow-compatible,
-    without pyarrow.
+    `spectra` has the eigenvalues of the covariance, `tokens` the kept states of chosen tokens, projected to two dimensions,
+    `token_components` the components of these tokens, `massive` the states whose norm is far above the median, and `norms` statistics of
+    every gamma and beta. A table is None if its measures were not computed. Each table is a `Table`: Arrow-compatible, without pyarrow.
 
     >>> import layerscope as ls
     >>> run = ls.measure("pocket-gpt", corpus="pocket/corpus/held-out.txt", limit=50, frequency="2:1000")
@@ -43,6 +46,8 @@ class Run:
     components: Table | None
     spectra: Table | None
     tokens: Table | None
+    token_components: Table | None
+    massive: Table | None
     norms: Table | None
 
     def __init__(self, folder: str | os.PathLike[str], *, temporary: tempfile.TemporaryDirectory[str] | None = None) -> None:
@@ -52,7 +57,7 @@ class Run:
         self.folder = Path(self._copy.path() if self._copy else self._place)
         manifest, tables = _layerscope.read_run(str(self.folder))
         self.manifest = json.loads(manifest)
-        for name in ("layers", "groups", "components", "spectra", "tokens", "norms"):
+        for name in ("layers", "groups", "components", "spectra", "tokens", "token_components", "massive", "norms"):
             setattr(self, name, Table(tables[name]) if name in tables else None)
 
     @property
@@ -66,12 +71,24 @@ class Run:
         return list(self.manifest.get("warnings") or [])
 
     def value(
-        self, measure: str, *, layer: int | None = None, point: str | None = None, selection: str = "all", variant: str | None = None
+        self,
+        measure: str,
+        *,
+        layer: int | None = None,
+        point: str | None = None,
+        selection: str = "all",
+        variant: str | None = None,
+        states: str = "all",
     ) -> float | None:
         """Return one value of the table `layers`, or None if it is undefined.
 
-        You can leave out `point` if the layer has only one. `layerscope.measures()` lists the names of measures and variants.
+        You can leave out `point` if the layer has only one. `layerscope.measures()` lists the names of measures and variants. `states` is
+        "all" or "typical": with "typical", the selections "all", "selected" and "sample" are read without massive states.
         """
+        if states not in ("all", "typical"):
+            raise UsageError(f"states {states!r} is not understood; give 'typical' or 'all'")
+        if states == "typical":
+            selection = _TYPICAL.get(selection, selection)
         wanted = {"measure": measure, "layer": layer, "selection": selection, "variant": variant}
         if point is not None:
             wanted["point"] = point
@@ -83,9 +100,13 @@ class Run:
             raise UsageError(f"layer {layer} has {measure} at several points or steps ({points}); give a point")
         raise UsageError(f"there is no {measure} with {wanted}; see run.layers")
 
-    def summary(self) -> str:
-        """Return a short text: a few lines on what was measured, then a line per layer."""
-        return _layerscope.overview(str(self.folder))
+    def summary(self, *, states: str | None = None) -> str:
+        """Return a short text: a few lines on what was measured, then a line per layer.
+
+        `states` is "typical" (without the few massive states that may hide the others) or "all". By default the text is about typical states
+        where massive ones carry more than a tenth of Q.
+        """
+        return _layerscope.overview(str(self.folder), states)
 
     def figures(
         self,

@@ -97,6 +97,16 @@ def test_values_are_found(run):
     assert run.value("anisotropy_svd", layer=2, variant="corpus") <= 1
     with pytest.raises(ls.UsageError, match="no nonsense"):
         run.value("nonsense", layer=0)
+    assert run.value("q", layer=2, states="typical") == run.value("q", layer=2, selection="typical")
+    with pytest.raises(ls.UsageError, match="states 'some' is not understood"):
+        run.value("q", layer=2, states="some")
+
+
+def test_states_are_chosen_by_name(run):
+    done = command("show", str(run.folder), "--states", "all")
+    assert done.returncode == 0 and done.stdout.strip() == run.summary(states="all").strip()
+    with pytest.raises(ls.UsageError, match="states `some` is not understood; give typical or all"):
+        run.summary(states="some")
 
 
 @pytest.mark.parametrize(
@@ -254,6 +264,8 @@ def test_runs_are_compared(run, tmp_path):
     assert last["first_layer"] == 6 and last["difference"] == other.value("q", layer=6, point="final_norm") - run.value("q", layer=6)
     some = ls.compare([run, other], measures=["q", "m"])
     assert set(some.table["measure"]) == {"q", "m"}
+    of_all = ls.compare([run, other], measures="q", states="all")
+    assert set(of_all.table["selection"]) == {"all", "selected"}
     assert {file.suffix for file in some.figures(tmp_path / "figures", only="fig5")} >= {".svg", ".csv"}
     assert "<pre>" in some._repr_html_()
     with pytest.raises(ls.UsageError, match="measures `nonsense` is in at most one of these runs"):

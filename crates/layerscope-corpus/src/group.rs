@@ -10,7 +10,8 @@ use std::str::FromStr;
 use layerscope_error::{line, setting};
 
 use crate::error::{Error, Result};
-use crate::tokenize::{Tokenizer, surface};
+use crate::settings::{Settings, Specials};
+use crate::tokenize::Tokenizer;
 
 /// Set in the group word of a row that continues the previous row's item.
 pub const CONTINUES: u32 = 1 << 31;
@@ -27,7 +28,7 @@ pub enum Grouping {
     /// The token id.
     #[default]
     Token,
-    /// The token's string without one leading `##`, `Ġ` or `▁`.
+    /// The token's string without the mark of a word's start or inside, see [`Tokenizer::surface`].
     Surface,
     /// The word. Its state is the mean over its subwords; the model reads only the words of the document.
     Word,
@@ -76,6 +77,8 @@ pub struct Group {
     pub subwords: u32,
     /// How many states (tokens, or words) it has.
     pub count: u64,
+    /// Whether it is a special token that [counts](Specials::Count) but is never selected by its frequency.
+    pub special: bool,
 }
 
 /// A group known by its name before it has a number.
@@ -95,12 +98,13 @@ pub fn words(text: &str) -> Vec<String> {
 /// For every token id the least id with the same surface.
 pub(crate) fn least_of_surface(tokenizer: &Tokenizer) -> Vec<u32> {
     let mut least = HashMap::new();
-    (0..=tokenizer.largest_id()).map(|id| *least.entry(surface(&tokenizer.raw(id)).to_owned()).or_insert(id)).collect()
+    (0..=tokenizer.largest_id()).map(|id| *least.entry(tokenizer.surface(id)).or_insert(id)).collect()
 }
 
 /// The dictionary while it grows.
 pub(crate) struct Book<'a> {
     grouping: &'a Grouping,
+    specials: Specials,
     tokenizer: &'a Tokenizer,
     by_key: Vec<u32>,
     by_name: HashMap<String, u32>,
@@ -108,8 +112,9 @@ pub(crate) struct Book<'a> {
 }
 
 impl<'a> Book<'a> {
-    pub fn new(grouping: &'a Grouping, tokenizer: &'a Tokenizer) -> Self {
-        Book { grouping, tokenizer, by_key: Vec::new(), by_name: HashMap::new(), groups: Vec::new() }
+    pub fn new(settings: &'a Settings, tokenizer: &'a Tokenizer) -> Self {
+        let Settings { grouping, specials, .. } = settings;
+        Book { grouping, specials: *specials, tokenizer, by_key: Vec::new(), by_name: HashMap::new(), groups: Vec::new() }
     }
 
     /// Turns a sequence's local group words into final ones and counts its items. `sequence` is the sequence's own name.
@@ -157,13 +162,16 @@ impl<'a> Book<'a> {
             self.by_key[at] = match self.grouping {
                 Grouping::Token => self.add(Some(key), self.tokenizer.readable(key), self.tokenizer.raw(key), 1)?,
                 Grouping::Surface => {
-                    let raw = self.tokenizer.raw(key);
-                    let bare = surface(&raw);
-                    let name = if bare == raw { self.tokenizer.readable(key) } else { self.tokenizer.readable_text(bare) };
-                    self.add(Some(key), name, bare.to_owned(), 1)?
+                    let bare = self.tokenizer.surface(key);
+                    let is_whole = bare == self.tokenizer.raw(key);
+                    let name = if is_whole { self.tokenizer.readable(key) } else { self.tokenizer.readable_text(&bare) };
+                    self.add(Some(key), name, bare, 1)?
                 }
                 _ => self.add(Some(key), key.to_string(), key.to_string(), 0)?,
             };
+            let is_token = matches!(self.grouping, Grouping::Token | Grouping::Surface);
+            let special = is_token && self.specials == Specials::Count && self.tokenizer.is_around(key);
+            self.groups[self.by_key[at] as usize].special = special;
         }
         Ok(self.by_key[at])
     }
@@ -183,7 +191,7 @@ impl<'a> Book<'a> {
             return Err(Error::usage(line!["more than 2147483647 groups; choose a coarser ", setting("group")]));
         }
         let key = u64::from(key.unwrap_or(number));
-        self.groups.push(Group { key, name, raw, subwords, count: 0 });
+        self.groups.push(Group { key, name, raw, subwords, count: 0, special: false });
         Ok(number)
     }
 }

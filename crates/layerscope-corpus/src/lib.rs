@@ -50,5 +50,5 @@ pub use layerscope_remote::Options as StoreOptions;
 pub use pipeline::{Progress, write_spool};
 pub use settings::{OnError, Settings, Specials};
 pub use spool::{BatchPlan, Sequence, Spool, SpoolBatch};
-pub use tokenize::{Tokenizer, Wrap, surface};
+pub use tokenize::{Tokenizer, Wrap};
 pub use window::{Context, Windows};

@@ -98,6 +98,10 @@ pub fn write_spool(
     if counters.kept == 0 || (settings.shard.count == 1 && counters.sequences == 0) {
         return Err(Error::Nothing(counters.nothing_left(&settings.filters)));
     }
+    if settings.shard.count == 1 && counters.counted == 0 {
+        let short = " leaves nothing to count: no sequence is longer; give less";
+        return Err(Error::Nothing(line![setting("skip-first").to(settings.skip_first), short]));
+    }
     let skipped = read.examples.into_iter().chain(ledger.examples).take(EXAMPLES).collect();
     let inputs = sources.iter().map(|source| source.name.clone()).collect();
     let (groups, whole) = books.finish();
@@ -313,7 +317,7 @@ struct Books<'a> {
 
 impl<'a> Books<'a> {
     fn new(settings: &'a Settings, tokenizer: &'a Tokenizer) -> Self {
-        let book = || Book::new(&settings.grouping, tokenizer);
+        let book = || Book::new(settings, tokenizer);
         Books { own: book(), whole: settings.counts_whole().then(book) }
     }
 

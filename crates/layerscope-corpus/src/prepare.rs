@@ -75,18 +75,17 @@ impl<'a> Preparer<'a> {
         let starts = |at: usize| text.items.as_ref().is_none_or(|items| items[at] & CONTINUES == 0);
         let too_long = || format!("one of its words is longer than a window of {} tokens; use a larger ", self.settings.window);
         let spans = self.windows.cut(text.ids.len(), starts).map_err(|_| bad(line![too_long(), setting("window")]))?;
-        let mut names = text.names.clone();
         let mut sequences = Vec::with_capacity(spans.len());
         let mut row = 0;
         for span in spans {
-            let sequence = self.sequence(&text, &span, row, &mut names);
+            let sequence = self.sequence(&text, &span, row);
             let next = sequence.and_then(|sequence| Some((row.checked_add(sequence.ids.len() as u32)?, sequence)));
             let (next, sequence) = next.ok_or_else(|| bad(line!["it has too many tokens; cut it with ", setting("chunk-chars")]))?;
             row = next;
             sequences.push(sequence);
         }
         let words = filter::words(&document.text) as u64;
-        Ok(Some(Prepared { id: document.id, words, sequences, names }))
+        Ok(Some(Prepared { id: document.id, words, sequences, names: text.names }))
     }
 
     /// An error that says where the document came from.
@@ -135,38 +134,34 @@ impl<'a> Preparer<'a> {
     }
 
     /// Wraps a window and gives every row its local group word; `None` when a number does not fit.
-    fn sequence(&self, text: &Text, span: &Span, row: u32, names: &mut Vec<LocalName>) -> Option<PreparedSequence> {
+    fn sequence(&self, text: &Text, span: &Span, row: u32) -> Option<PreparedSequence> {
+        let Settings { grouping, specials, skip_first, .. } = self.settings;
+        let counts_specials = *specials != Specials::Exclude && *grouping != Grouping::Word;
         let (prefix, suffix) = (self.tokenizer.prefix(), self.tokenizer.suffix());
         let ids = [prefix, &text.ids[span.read.clone()], suffix].concat();
         let mut words = Vec::with_capacity(ids.len());
+        let mut skipping = false;
         for (place, &id) in ids.iter().enumerate() {
             let at = span.read.start + place.wrapping_sub(prefix.len());
             let inside = place >= prefix.len() && at < span.read.end;
-            let counted = if inside { span.counted.contains(&at) } else { self.settings.specials == Specials::Include };
             let item = if inside { text.items.as_ref().map(|items| items[at]) } else { None };
-            words.push(if counted { self.local(id, place, item, names) } else { UNCOUNTED | item.unwrap_or(0) & CONTINUES });
+            let continues = item.unwrap_or(0) & CONTINUES;
+            // A word that begins among the skipped rows is left out whole.
+            skipping = place < *skip_first || (skipping && continues != 0);
+            let counted = if inside { span.counted.contains(&at) } else { counts_specials };
+            words.push(if counted && !skipping { self.local(id, place, item) } else { UNCOUNTED | continues });
         }
         Some(PreparedSequence { first: u32::try_from(span.read.start).ok()?, row, ids, words })
     }
 
-    fn local(&self, id: u32, place: usize, item: Option<u32>, names: &mut Vec<LocalName>) -> u32 {
+    fn local(&self, id: u32, place: usize, item: Option<u32>) -> u32 {
         match &self.settings.grouping {
             Grouping::Token => id,
             Grouping::Surface => self.surfaces[id as usize],
             Grouping::Position => place as u32,
             Grouping::Sequence | Grouping::Column(_) | Grouping::None => 0,
-            Grouping::Word => item.unwrap_or_else(|| self.special(id, names)),
+            Grouping::Word => item.unwrap_or(UNCOUNTED),
         }
-    }
-
-    /// Special tokens that count are words of their own; no word of the text can have their names.
-    fn special(&self, id: u32, names: &mut Vec<LocalName>) -> u32 {
-        let name = LocalName { text: self.tokenizer.readable(id), subwords: 1 };
-        let known = names.iter().rposition(|other| *other == name);
-        known.unwrap_or_else(|| {
-            names.push(name);
-            names.len() - 1
-        }) as u32
     }
 
     fn check_vocabulary(&self, ids: &[u32]) -> Result<()> {

@@ -28,6 +28,8 @@ pub enum Specials {
     Exclude,
     /// They count like any other token, in every window.
     Include,
+    /// They count, but their groups are never selected by frequency.
+    Count,
 }
 
 /// What to read and how to cut it. What is wrapped around sequences is up to the [`Tokenizer`].
@@ -47,8 +49,10 @@ pub struct Settings {
     pub shard: Shard,
     /// What makes a group.
     pub grouping: Grouping,
-    /// Whether special tokens count.
+    /// Whether special tokens count. They are no words: where words are grouped, they never do.
     pub specials: Specials,
+    /// The model reads this many first rows of every sequence, special tokens included, but nothing counts them.
+    pub skip_first: usize,
     /// Tokens per window, including special tokens.
     pub window: usize,
     /// Tokens from the start of one window to the next; without it windows do not overlap.
@@ -77,6 +81,7 @@ impl Settings {
             shard: Shard::default(),
             grouping: Grouping::default(),
             specials: Specials::default(),
+            skip_first: 0,
             window,
             stride: None,
             context: Context::default(),
@@ -103,6 +108,10 @@ impl Settings {
         }
         if self.window >= UNCOUNTED as usize {
             return Err(Error::usage(line![window(), format!(" is too large; give less than {UNCOUNTED}")]));
+        }
+        if self.skip_first >= self.window {
+            let nothing = format!(" leaves nothing to count in a window of {} tokens; give less", self.window);
+            return Err(Error::usage(line![setting("skip-first").to(self.skip_first), nothing]));
         }
         let room = self.window - around;
         if let Some(stride) = self.stride

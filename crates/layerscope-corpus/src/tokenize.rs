@@ -15,7 +15,6 @@ use tokenizers::{ModelWrapper, Tokenizer as Inner};
 
 use crate::error::{Error, Result};
 
-pub use readable::surface;
 pub use wrap::Wrap;
 
 /// No vocabulary comes near; tables are as long as the largest id.
@@ -28,6 +27,8 @@ pub struct Tokenizer {
     prefix: Vec<u32>,
     suffix: Vec<u32>,
     style: readable::Style,
+    /// What tells a piece at the start of a word from one inside it, as the vocabulary writes it.
+    marks: Vec<String>,
     word_joint: &'static str,
     largest_id: u32,
 }
@@ -71,7 +72,8 @@ impl Tokenizer {
         }
         let (prefix, suffix) = wrap::around(&inner, ends, &file, wrap)?;
         let style = readable::Style::of(&inner);
-        let mut tokenizer = Tokenizer { inner, file, prefix, suffix, style, word_joint: " ", largest_id };
+        let marks = readable::marks(&inner, style);
+        let mut tokenizer = Tokenizer { inner, file, prefix, suffix, style, marks, word_joint: " ", largest_id };
         tokenizer.word_joint = tokenizer.find_word_joint();
         Ok(tokenizer)
     }
@@ -125,6 +127,30 @@ impl Tokenizer {
     /// A vocabulary string as people read it.
     pub fn readable_text(&self, raw: &str) -> String {
         self.style.readable(raw)
+    }
+
+    /// The paper's key of a token: its vocabulary string without one leading mark of a word's start or inside. Which marks there are
+    /// is up to the tokenizer: `##` in WordPiece, `Ġ` in byte-level and `▁` in sentence-piece vocabularies.
+    ///
+    /// Special tokens are no text: they keep their strings, and a token that would get the string of one keeps its mark.
+    pub fn surface(&self, id: u32) -> String {
+        let raw = self.raw(id);
+        if self.is_special(id) {
+            return raw;
+        }
+        let bare = self.marks.iter().find_map(|mark| raw.strip_prefix(mark.as_str())).filter(|bare| !bare.is_empty());
+        let bare = bare.filter(|bare| self.inner.token_to_id(bare).is_none_or(|other| !self.is_special(other)));
+        bare.map_or_else(|| raw.clone(), str::to_owned)
+    }
+
+    /// Whether a token is one of those around every sequence.
+    pub fn is_around(&self, id: u32) -> bool {
+        self.prefix.contains(&id) || self.suffix.contains(&id)
+    }
+
+    fn is_special(&self, id: u32) -> bool {
+        let added = self.inner.get_added_vocabulary().get_added_tokens_decoder();
+        self.is_around(id) || added.get(&id).is_some_and(|token| token.special)
     }
 
     /// Some tokenizers mark a word's start by the space before it, others by themselves: which of the two gives the ids of

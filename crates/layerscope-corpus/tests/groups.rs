@@ -87,10 +87,104 @@ fn words_are_read_one_by_one_and_pooled() {
 }
 
 #[test]
-fn special_tokens_can_be_words() {
-    let read = grouped("the thing\nthe end", Grouping::Word, Specials::Include, &tokenizer("wordpiece", Wrap::Model));
-    let names: Vec<(&str, u64)> = read.groups().iter().map(|group| (group.name.as_str(), group.count)).collect();
-    assert_eq!(names, [("[CLS]", 2), ("the", 2), ("thing", 1), ("[SEP]", 2), ("end", 1)]);
+fn special_tokens_are_no_words() {
+    for specials in [Specials::Exclude, Specials::Include, Specials::Count] {
+        let read = grouped("the thing\nthe end", Grouping::Word, specials, &tokenizer("wordpiece", Wrap::Model));
+        let names: Vec<(&str, u64)> = read.groups().iter().map(|group| (group.name.as_str(), group.count)).collect();
+        assert_eq!(names, [("the", 2), ("thing", 1), ("end", 1)], "{specials:?}");
+    }
+}
+
+#[test]
+fn counted_special_tokens_are_marked() {
+    let tokenizer = tokenizer("wordpiece", Wrap::Model);
+    for grouping in [Grouping::Token, Grouping::Surface] {
+        let marked = |specials| {
+            let read = grouped("the end\nthe end", grouping.clone(), specials, &tokenizer);
+            let groups: Vec<(String, u64, bool)> =
+                read.groups().iter().map(|group| (group.raw.clone(), group.count, group.special)).collect();
+            groups
+        };
+        let group = |raw: &str, special| (raw.to_owned(), 2, special);
+        let counted = marked(Specials::Count);
+        assert_eq!((&counted[0], counted.last().unwrap()), (&group("[CLS]", true), &group("[SEP]", true)));
+        assert_eq!(counted.iter().filter(|(.., special)| *special).count(), 2);
+        // They are the same groups, marked.
+        let unmarked: Vec<_> = counted.into_iter().map(|(raw, count, _)| (raw, count, false)).collect();
+        assert_eq!(unmarked, marked(Specials::Include));
+        assert_eq!(unmarked[1..unmarked.len() - 1], marked(Specials::Exclude));
+    }
+    let read = grouped("the end", Grouping::Position, Specials::Count, &tokenizer);
+    assert!(read.groups().iter().all(|group| !group.special));
+}
+
+/// Rows (place in the sequence, group name) that count.
+fn counted_rows(read: &Spool) -> Vec<Vec<(usize, String)>> {
+    let batch = read.slice(0..read.counters().sequences, 0).unwrap();
+    let name = |word: u32| read.groups()[(word & !CONTINUES) as usize].name.clone();
+    let of = |range: std::ops::Range<usize>| {
+        let rows = batch.groups[range].iter().copied().enumerate();
+        rows.filter(|(_, word)| word & !CONTINUES != UNCOUNTED).map(|(place, word)| (place, name(word))).collect()
+    };
+    batch.ranges().map(of).collect()
+}
+
+#[test]
+fn the_first_rows_of_every_sequence_can_be_left_out() {
+    let folder = Folder::new();
+    let file = folder.file("a.txt", "the wonderful things happen everywhere whenever somebody remembers something\nthe end\nthe");
+    for name in ["wordpiece", "prepended"] {
+        let tokenizer = tokenizer(name, Wrap::Model);
+        for (grouping, specials) in [
+            (Grouping::Token, Specials::Exclude),
+            (Grouping::Surface, Specials::Count),
+            (Grouping::Position, Specials::Include),
+            (Grouping::Word, Specials::Exclude),
+            (Grouping::Sequence, Specials::Exclude),
+        ] {
+            for (window, stride) in [(64, None), (16, None), (16, Some(5)), (16, Some(13))] {
+                let read = |skip_first| {
+                    let mut settings = Settings::new([&file], window);
+                    (settings.grouping, settings.specials) = (grouping.clone(), specials);
+                    (settings.stride, settings.skip_first) = (stride, skip_first);
+                    let read = spool_with(&folder, &settings, &tokenizer).unwrap();
+                    check(&read);
+                    read
+                };
+                let whole = read(0);
+                for skip in 1..4 {
+                    let some = read(skip);
+                    let what = format!("{name} {grouping:?} {window} {stride:?} {skip}");
+                    assert_eq!(some.counters().tokens, whole.counters().tokens, "{what}");
+                    // The rows of the whole whose item does not begin among the first ones.
+                    let batch = whole.slice(0..whole.counters().sequences, 0).unwrap();
+                    let starts = |range: std::ops::Range<usize>| {
+                        let mut start = 0;
+                        let of = move |(place, word): (usize, &u32)| {
+                            start = if word & CONTINUES == 0 { place } else { start };
+                            start
+                        };
+                        batch.groups[range].iter().enumerate().map(of).collect::<Vec<_>>()
+                    };
+                    let expected: Vec<Vec<(usize, String)>> = counted_rows(&whole)
+                        .into_iter()
+                        .zip(batch.ranges())
+                        .map(|(rows, range)| {
+                            let starts = starts(range);
+                            rows.into_iter().filter(|(place, _)| starts[*place] >= skip).collect()
+                        })
+                        .collect();
+                    assert_eq!(counted_rows(&some), expected, "{what}");
+                }
+            }
+        }
+        let refused = |window, skip_first| {
+            let settings = Settings { skip_first, ..Settings::new([&file], window) };
+            spool_with(&folder, &settings, &tokenizer).err().unwrap().to_string()
+        };
+        assert_eq!(refused(16, 16), "--skip-first 16 leaves nothing to count in a window of 16 tokens; give less");
+        assert_eq!(refused(512, 400), "--skip-first 400 leaves nothing to count: no sequence is longer; give less");
+    }
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn damage_is_seen() {
     assert!(problem(&[whole.as_slice(), b"x"].concat()).starts_with(&format!("it has {} bytes ", whole.len() + 1)));
     let mut newer = whole.clone();
     newer[8] = 9;
-    assert_eq!(problem(&newer), "a spool of version 9, but this program reads version 2; start again with --overwrite");
+    assert_eq!(problem(&newer), "a spool of version 9, but this program reads version 3; start again with --overwrite");
     for at in (0..whole.len()).step_by(7) {
         let mut wrong = whole.clone();
         wrong[at] ^= 0x10;

@@ -105,3 +105,53 @@ fn no_tokenizer_no_run() {
     let file = folder.file("tokenizer.json", "{\"version\": \"1.0\"");
     assert!(line(Wrap::Model).to_string().starts_with(&format!("{file}: cannot be read: ")));
 }
+
+/// A tokenizer of the tests with these tokens at the end of its vocabulary; the keys of all of them.
+fn surfaces_with(name: &str, tokens: &[&str], special: Option<&str>) -> Vec<String> {
+    let folder = common::Folder::new();
+    let mut json: Value = serde_json::from_str(&std::fs::read_to_string(data(name).join("tokenizer.json")).unwrap()).unwrap();
+    let first = 1000;
+    for (id, token) in (first..).zip(tokens) {
+        match &mut json["model"]["vocab"] {
+            Value::Object(ids) => {
+                ids.insert((*token).to_owned(), id.into());
+            }
+            // Ids of the list are places.
+            Value::Array(pieces) => pieces.push(serde_json::json!([token, -9.0])),
+            _ => unreachable!("a vocabulary"),
+        }
+    }
+    let first = json["model"]["vocab"].as_array().map_or(first, |pieces| pieces.len() - tokens.len());
+    if let Some(content) = special {
+        let token = serde_json::json!({ "id": 2000, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false, "special": true });
+        json["added_tokens"].as_array_mut().unwrap().push(token);
+    }
+    folder.file("tokenizer.json", json.to_string());
+    let tokenizer = Tokenizer::load(&folder.0, Wrap::None).unwrap();
+    (first..)
+        .zip(tokens)
+        .map(|(id, token)| {
+            assert_eq!(tokenizer.raw(id as u32), *token);
+            tokenizer.surface(id as u32)
+        })
+        .collect()
+}
+
+#[test]
+fn surfaces_lose_only_the_marks_of_their_own_vocabulary() {
+    let tokens = ["##qz", "Ġqz", "▁qz", "qz", "##", "####", "Ġ", "ĠĠ", "▁", "▁▁", "##Ġqz"];
+    let keys = |name| surfaces_with(name, &tokens, None);
+    assert_eq!(keys("wordpiece"), ["qz", "Ġqz", "▁qz", "qz", "##", "##", "Ġ", "ĠĠ", "▁", "▁▁", "Ġqz"]);
+    assert_eq!(keys("byte-level"), ["##qz", "qz", "▁qz", "qz", "##", "####", "Ġ", "Ġ", "▁", "▁▁", "##Ġqz"]);
+    assert_eq!(keys("prepended"), ["##qz", "Ġqz", "qz", "qz", "##", "####", "Ġ", "ĠĠ", "▁", "▁", "##Ġqz"]);
+    // Its vocabulary has `▁` already.
+    assert_eq!(surfaces_with("metaspace", &["##qz", "Ġqz", "▁qz", "####", "▁▁"], None), ["##qz", "Ġqz", "qz", "####", "▁"]);
+}
+
+#[test]
+fn special_tokens_share_a_surface_with_nothing() {
+    // `<s>` is special; a text of the same letters stays another group.
+    assert_eq!(surfaces_with("byte-level", &["Ġ<s>", "<s", "Ġ<s"], Some("<s>")), ["Ġ<s>", "<s", "<s"]);
+    assert_eq!(surfaces_with("byte-level", &["Ġ<s>", "<s", "Ġ<s"], None), ["<s>", "<s", "<s"]);
+}

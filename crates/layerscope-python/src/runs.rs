@@ -104,9 +104,10 @@ pub fn compare(
     folders: Vec<PathBuf>,
     measures: Vec<String>,
     frequency: Option<String>,
+    states: Option<String>,
 ) -> PyResult<(Vec<String>, Vec<String>, String, NativeTable)> {
     raised(py, || {
-        let comparison = layerscope::compare(&load(&folders)?, frequency.as_deref(), &measures)?;
+        let comparison = layerscope::compare(&load(&folders)?, frequency.as_deref(), states.as_deref(), &measures)?;
         let overview = comparison.overview(!measures.is_empty());
         let table = comparison.tidy()?;
         Ok((comparison.labels, comparison.notes, overview, NativeTable(table)))
@@ -143,8 +144,17 @@ pub fn weights(
 pub fn read_run<'py>(py: Python<'py>, folder: PathBuf) -> PyResult<(String, Bound<'py, PyDict>)> {
     let run = raised(py, || Ok(layerscope_report::Run::open(&folder)?))?;
     let tables = PyDict::new(py);
-    let optional =
-        [("groups", run.groups), ("components", run.components), ("spectra", run.spectra), ("tokens", run.tokens), ("norms", run.norms)];
+    let more = |name: &str| raised(py, || Ok(run.read_table(name)?));
+    let (massive, token_components) = (more("massive")?, more("token_components")?);
+    let optional = [
+        ("groups", run.groups),
+        ("components", run.components),
+        ("spectra", run.spectra),
+        ("tokens", run.tokens),
+        ("norms", run.norms),
+        ("massive", massive),
+        ("token_components", token_components),
+    ];
     for (name, table) in [("layers", Some(run.layers))].into_iter().chain(optional) {
         if let Some(table) = table {
             tables.set_item(name, NativeTable(table))?;
@@ -155,8 +165,8 @@ pub fn read_run<'py>(py: Python<'py>, folder: PathBuf) -> PyResult<(String, Boun
 
 /// What was measured, in a few lines, and the summary of all layers.
 #[pyfunction]
-pub fn overview(py: Python<'_>, folder: PathBuf) -> PyResult<String> {
-    raised(py, || layerscope::overview(&folder))
+pub fn overview(py: Python<'_>, folder: PathBuf, states: Option<String>) -> PyResult<String> {
+    raised(py, || layerscope::overview_of(&folder, states.as_deref()))
 }
 
 /// The table of measures.

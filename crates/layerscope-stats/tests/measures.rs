@@ -24,7 +24,16 @@ fn straight_and_turning_sequences() {
     for (states, angle, tolerance) in
         [(line, 0.0, 1e-7), (corners.to_vec(), std::f64::consts::FRAC_PI_2, 1e-15), (back, std::f64::consts::PI, 1e-15)]
     {
-        let data = Data { name: "turns", dim: 2, groups: 1, states: states.concat(), ids: vec![0; 6], lengths: vec![6], massive: None };
+        let data = Data {
+            name: "turns",
+            dim: 2,
+            groups: 1,
+            states: states.concat(),
+            ids: vec![0; 6],
+            lengths: vec![6],
+            massive: None,
+            unselectable: Vec::new(),
+        };
         let network = Network { points: vec![data] };
         let ours = value(&Run::whole(&network, 10).tables(0, &everything()), Selection::All, "curvature", None);
         assert!((ours - angle).abs() <= tolerance * 4.0, "{ours} {angle}");

@@ -52,7 +52,7 @@ fn close(what: &str, ours: Option<f64>, theirs: Option<f64>, scale: f64) {
 #[test]
 fn every_row_of_the_layers_table_equals_its_definition() {
     for data in all_kinds() {
-        let settings = settings();
+        let settings = Settings { unselectable: data.unselectable.clone(), ..settings() };
         let frequency = settings.frequency.clone().unwrap();
         let tables = PointTables::of_moments(&data.sketch(100), &settings).unwrap();
         let naive = |selection| Naive::new(&data, selection, &frequency);
@@ -206,7 +206,16 @@ fn a_million_near_identical_vectors() {
     let (rows, dim) = (1_000_000, 3);
     let mut random = Random::new(17);
     let states = (0..rows * dim).map(|at| [1000.0f32, -0.1, 77.7][at % dim] + 1e-3 * random.normal() as f32).collect();
-    let data = Data { name: "million", dim, groups: 2, states, ids: vec![1; rows], lengths: vec![500; rows / 500], massive: None };
+    let data = Data {
+        name: "million",
+        dim,
+        groups: 2,
+        states,
+        ids: vec![1; rows],
+        lengths: vec![500; rows / 500],
+        massive: None,
+        unselectable: Vec::new(),
+    };
     let wide: Vec<f64> = data.states.iter().map(|&x| f64::from(x)).collect();
     // Shifted sums are exact enough for an oracle: the shift is within 1e-3 of the mean.
     let shift = [1000.0, -0.1, 77.7];
@@ -243,7 +252,16 @@ fn f32_running_means_lose_the_variance_and_ours_does_not() {
     let mut random = Random::new(23);
     let sd = 1e-3f64.sqrt();
     let states = (0..2000 * 64).map(|at| if at % 64 == 9 { 3000.0 } else { (sd * random.normal()) as f32 }).collect();
-    let data = Data { name: "GPT-2", dim: 64, groups: 1, states, ids: vec![0; 2000], lengths: vec![20; 100], massive: None };
+    let data = Data {
+        name: "GPT-2",
+        dim: 64,
+        groups: 1,
+        states,
+        ids: vec![0; 2000],
+        lengths: vec![20; 100],
+        massive: None,
+        unselectable: Vec::new(),
+    };
     let truth = Naive::new(&data, Selection::All, &(1..=1)).v().unwrap();
     assert!((truth - 0.063).abs() < 1e-3);
     let naive = f32_running_means(&data);

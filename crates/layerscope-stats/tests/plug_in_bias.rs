@@ -11,7 +11,7 @@ fn identical_tokens(seed: u64) -> Data {
     let mut random = Random::new(seed);
     let ids: Vec<u32> = (0..rows).map(|_| random.zipf(groups)).collect();
     let states = (0..rows * DIM).map(|_| (0.5 + random.normal()) as f32).collect();
-    Data { name: "identical tokens", dim: DIM, groups, states, ids, lengths: vec![20; rows / 20], massive: None }
+    Data { name: "identical tokens", dim: DIM, groups, states, ids, lengths: vec![20; rows / 20], massive: None, unselectable: Vec::new() }
 }
 
 fn tables(seed: u64) -> Vec<LayerRow> {

@@ -183,6 +183,7 @@ fn single_and_equal_states_have_no_values_and_say_why() {
             ids: vec![0; rows],
             lengths: vec![rows],
             massive: None,
+            unselectable: Vec::new(),
         };
         let network = Network { points: vec![data.clone(), data] };
         let run = Run::whole(&network, 100);

@@ -60,6 +60,8 @@ pub struct Data {
     pub lengths: Vec<usize>,
     /// A longer state is massive.
     pub massive: Option<f64>,
+    /// Groups that are never selected, ascending.
+    pub unselectable: Vec<u32>,
 }
 
 impl Data {
@@ -67,7 +69,8 @@ impl Data {
     pub fn zipf(seed: u64, rows: usize, dim: usize, groups: usize) -> Data {
         let mut random = Random::new(seed);
         let ids: Vec<u32> = (0..rows).map(|_| if random.below(25) == 0 { NOT_COUNTED } else { random.zipf(groups) }).collect();
-        let mut data = Data { name: "zipf", dim, groups, states: Vec::new(), ids, lengths: Vec::new(), massive: None };
+        let (states, lengths, unselectable) = Default::default();
+        let mut data = Data { name: "zipf", dim, groups, states, ids, lengths, massive: None, unselectable };
         for row in 0..rows {
             let mut own = Random::new(u64::from(data.ids[row]) + 1000);
             let spread = 0.2 + own.uniform();
@@ -180,6 +183,8 @@ pub fn all_kinds() -> Vec<Data> {
         }),
         Data { name: "d = 1", ..Data::zipf(11, 900, 1, 30) },
         Data { name: "one group", ids: vec![0; 1500], groups: 1, ..base(12) },
+        // Of frequencies inside the range of the tests, and outside.
+        Data { name: "never selected", unselectable: vec![0, 5, 6, 20], ..base(16) },
         Data { name: "nothing", ids: vec![NOT_COUNTED; 1500], ..base(13) },
     ]
 }

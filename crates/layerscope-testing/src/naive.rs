@@ -37,7 +37,7 @@ impl Naive {
         for id in 0..data.groups as u32 {
             let rows = (0..data.ids.len()).filter(|&row| data.ids[row] == id);
             let states: Vec<State> = rows.map(state).filter(belongs).collect();
-            let frequent = frequency.contains(&(states.len() as u64));
+            let frequent = frequency.contains(&(states.len() as u64)) && !data.unselectable.contains(&id);
             let of_range = matches!(selection, Selection::Selected | Selection::TypicalSelected);
             if !states.is_empty() && (!of_range || frequent) {
                 groups.push(NaiveGroup { id, states });

@@ -59,7 +59,7 @@ pub use store::mirror::{Finished, fetch, remove};
 pub use store::point_name::PointName;
 pub use tables::compare::{Comparison, compare};
 pub use tables::lists::{measures, models};
-pub use tables::overview::overview;
+pub use tables::overview::{overview, overview_of};
 pub use training::{join_steps, track};
 
 /// What benchmarks and tests of this repository reach for. Not part of the library.

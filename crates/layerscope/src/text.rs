@@ -20,6 +20,19 @@ pub fn bytes(count: usize) -> String {
     }
 }
 
+/// Lines of whole words, of at most `width` characters where words allow it.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("never empty");
+        match line.is_empty() || line.len() + 1 + word.len() <= width {
+            true => line.push_str(&if line.is_empty() { word.to_owned() } else { format!(" {word}") }),
+            false => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -230,7 +230,10 @@ fn every_format_says_the_same() {
     );
     let overview = compared(&folders, "");
     let text = compared(&folders, "--measures slope_v_on_m");
-    assert!(overview.starts_with("A  compare-encoder\nB  compare-decoder\n") && overview.contains("\nmean cosine\n"), "{overview}");
+    assert!(
+        overview.starts_with("A  compare-encoder\nB  compare-decoder\n") && overview.contains("\nmean cosine over all states\n"),
+        "{overview}"
+    );
     let is_shown = |row: &&Value| row["selection"] == "selected" && row["variant"].is_null() && row["difference"].is_number();
     for row in rows.iter().filter(is_shown) {
         let rounded = |name: &str| layerscope_report::text::rounded(row[name].as_f64().expect("a number"));

@@ -15,7 +15,7 @@ use layerscope_corpus::{Tokenizer, Wrap};
 use layerscope_model::families::FAMILIES;
 use measure_numbers::comparison::{Comparison, compare};
 use measure_numbers::expected::FREQUENCY;
-use measure_numbers::literal::{Document, MASSIVE, literal};
+use measure_numbers::literal::{Counting, Document, MASSIVE, literal};
 use support::measure::{manifest, measured, model, number, sentences, table, text, tokenizer_json};
 use support::{empty_folder, root};
 
@@ -58,8 +58,9 @@ fn every_family_equals_the_definitions() {
         let variant = variants.first().expect("a fixture").to_str().expect("UTF-8").to_owned();
         let checkpoint = model(&format!("{name}/{variant}"), &format!("numbers-model-{name}"));
         let out = folder.join(name);
+        let counting = Counting { grouping: "token", specials: "exclude", skip_first: 0 };
         measured(&checkpoint, &corpus, &out, &flags(""));
-        compare(&checkpoint, &out, &literal(&checkpoint, &documents, "token", false), true, &mut seen);
+        compare(&checkpoint, &out, &literal(&checkpoint, &documents, counting), true, &mut seen);
     }
     println!("{} values of {} families, worst deviation {:.1e}: {}", seen.compared, FAMILIES.len(), seen.worst.0, seen.worst.1);
 }
@@ -73,12 +74,13 @@ fn every_grouping_equals_the_definitions() {
     for (fixture, name) in [("bert/base", "numbers-both-sides"), ("gpt2/published", "numbers-left-side")] {
         let checkpoint = model(fixture, name);
         for grouping in ["token", "surface", "word", "position", "sequence", "none", "column:kind"] {
-            for include in [false, true] {
-                let out = folder.join(format!("{name}-{grouping}-{include}"));
-                let specials = if include { "include" } else { "exclude" };
-                measured(&checkpoint, &corpus, &out, &flags(&format!("--group {grouping} --specials {specials}")));
+            for (specials, skip_first) in [("exclude", 0), ("include", 0), ("count", 0), ("exclude", 3), ("count", 1)] {
+                let out = folder.join(format!("{name}-{grouping}-{specials}-{skip_first}"));
+                let more = format!("--group {grouping} --specials {specials} --skip-first {skip_first}");
+                measured(&checkpoint, &corpus, &out, &flags(&more));
                 let has_frequency = ["token", "surface", "word"].contains(&grouping);
-                compare(&checkpoint, &out, &literal(&checkpoint, &documents, grouping, include), has_frequency, &mut seen);
+                let counting = Counting { grouping, specials, skip_first };
+                compare(&checkpoint, &out, &literal(&checkpoint, &documents, counting), has_frequency, &mut seen);
             }
         }
     }

@@ -25,7 +25,7 @@ fn presets_say_what_they_set_and_flags_go_over_them() {
     let (model, text, folder) = case("presets");
     let outcome = measured(&model, &text, &folder.join("paper"), "--preset paper --sample 1.0");
     let line = outcome.stderr.lines().next().expect("a line");
-    assert_eq!(line, "layerscope: preset paper: --group surface --lowercase true --max-words 63 --specials include --wrap bos-eos");
+    assert_eq!(line, "layerscope: preset paper: --group surface --lowercase true --max-words 63 --specials count --wrap bos-eos");
     let settings = manifest(&folder.join("paper"))["settings"].clone();
     let setting = |name: &str| {
         (settings[name]["value"].as_str().unwrap_or("none").to_owned(), settings[name]["from"].as_str().expect("who").to_owned())
@@ -35,7 +35,7 @@ fn presets_say_what_they_set_and_flags_go_over_them() {
     assert_eq!(setting("massive"), ("10".into(), "default".into()));
     assert_eq!(manifest(&folder.join("paper"))["grouping"], "surface");
     // The preset is nothing but its flags.
-    let same = "--group surface --lowercase --max-words 63 --specials include --wrap bos-eos";
+    let same = "--group surface --lowercase --max-words 63 --specials count --wrap bos-eos";
     measured(&model, &text, &folder.join("flags"), same);
     assert_eq!(support::measure::differing(&folder.join("paper"), &folder.join("flags")).filter(|name| name.ends_with("parquet")), None);
 
@@ -104,7 +104,7 @@ fn every_table_in_every_format() {
     assert_eq!(show(&out, "").stdout, measured(&model, &text, &out, "--quiet --frequency 5:60").stdout, "show is what measure said");
     for (name, heading) in [
         ("layers", "model,revision,layer,point,selection,measure,variant,value,se,n,step"),
-        ("groups", "layer,point,group_id,group,raw,subwords,n,q,m,v,self_similarity,mean_norm"),
+        ("groups", "layer,point,group_id,group,raw,subwords,n,q,m,v,self_similarity,mean_norm,selection,special"),
         ("components", "layer,point,component,mean,variance,second_moment,variance_within,variance_between,cosine_contribution"),
         ("identities", "layer,point,selection,identity,residual,n"),
     ] {

@@ -257,7 +257,17 @@ fn every_grouping_merges_and_shards_may_be_empty() {
     std::fs::write(&few, lines[..3].join("\n")).expect("written");
     let checkpoint = model("gpt2/published", "split-groupings-model");
     let mut worst = <(f64, String)>::default();
-    let groupings = ["surface", "word", "position", "sequence", "none", "column:kind", "token --tokens the,of,cat --on-error skip"];
+    let groupings = [
+        "surface",
+        "word",
+        "position",
+        "sequence",
+        "none",
+        "column:kind",
+        "token --tokens the,of,cat --on-error skip",
+        "surface --specials count --skip-first 1 --window 12 --stride 5",
+        "word --skip-first 3",
+    ];
     for (number, grouping) in groupings.into_iter().enumerate() {
         let flags = format!("{FLAGS} --group {}", grouping.replace("cat", "house"));
         let whole = folder.join(format!("whole-{number}"));

@@ -27,7 +27,7 @@ pub(super) fn encode(details: &Details) -> Vec<u8> {
 fn dictionary(out: &mut Vec<u8>, groups: &[Group]) {
     number(out, groups.len() as u64);
     for group in groups {
-        [group.key, group.count, group.subwords.into()].iter().for_each(|&value| number(out, value));
+        [group.key, group.count, group.subwords.into(), group.special.into()].iter().for_each(|&value| number(out, value));
         text(out, &group.name);
         text(out, &group.raw);
     }
@@ -106,7 +106,8 @@ impl Input<'_> {
         let mut groups = Vec::new();
         for _ in 0..self.number()? {
             let (key, count, subwords) = (self.number()?, self.number()?, u32::try_from(self.number()?).ok()?);
-            groups.push(Group { key, count, subwords, name: self.text()?, raw: self.text()? });
+            let special = self.number()? != 0;
+            groups.push(Group { key, count, subwords, special, name: self.text()?, raw: self.text()? });
         }
         Some(groups)
     }

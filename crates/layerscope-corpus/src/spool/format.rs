@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::document::DocumentId;
 
 const MAGIC: [u8; 8] = *b"LSspool\n";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 pub(super) const HEADER_BYTES: usize = 128;
 pub(super) const SEQUENCE_BYTES: usize = 40;

@@ -33,6 +33,8 @@ pub struct PointInputs<'a> {
 pub struct Settings {
     /// MIN..=MAX of n_t for the selection `selected`; None for groupings that have no frequencies.
     pub frequency: Option<RangeInclusive<u64>>,
+    /// Groups that are never selected, whatever their frequency (special tokens), ascending.
+    pub unselectable: Vec<u32>,
     /// [`predicted_q`](super::predicted_q) where the point is the direct output of a norm.
     pub predicted_q: Option<f64>,
     /// The families of measures; what moments alone can tell comes with every run.
@@ -48,11 +50,17 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         let families = Family::DEFAULT.to_vec();
-        Settings { frequency: None, predicted_q: None, families, clusters: Vec::new(), neighbours: NEIGHBOURS, threads: 1 }
+        let (unselectable, clusters) = Default::default();
+        Settings { frequency: None, unselectable, predicted_q: None, families, clusters, neighbours: NEIGHBOURS, threads: 1 }
     }
 }
 
 impl Settings {
+    /// Whether a group of so many states is selected; none is without a frequency range.
+    pub(super) fn selects(&self, group: u32, n: u64) -> bool {
+        self.frequency.as_ref().is_some_and(|range| range.contains(&n)) && self.unselectable.binary_search(&group).is_err()
+    }
+
     /// Whether measures of a family are wanted; those of clusters are chosen by their numbers.
     pub(super) fn wants(&self, family: Family) -> bool {
         family == Family::Cluster || self.families.contains(&family)

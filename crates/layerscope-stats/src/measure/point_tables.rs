@@ -85,7 +85,7 @@ impl PointTables {
 
     /// Norms and cosines alone, which need no other sketch: all that depends on the selected groups.
     pub fn of_moments(moments: &PointMoments, settings: &Settings) -> Result<PointTables> {
-        let summaries = Summary::of_point(moments, settings.frequency.as_ref())?;
+        let summaries = Summary::of_point(moments, settings)?;
         let mut layers = Vec::new();
         for summary in &summaries {
             let mut rows = Rows::new(summary.selection);

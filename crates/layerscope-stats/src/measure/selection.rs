@@ -1,8 +1,7 @@
 //! The groups and states that values are computed over.
 
-use std::ops::RangeInclusive;
-
 use super::cosine::{cosine_contributions, mean_cosine};
+use super::evaluation::Settings;
 use crate::error::Result;
 use crate::sketch::{CorpusMoments, Group, PointMoments, StatesView};
 
@@ -125,28 +124,29 @@ pub struct Summary {
 
 impl Summary {
     /// All selections of a point, in the order of the tables; with a frequency range (token, surface and word) those of the selected groups too.
-    pub fn of_point(point: &PointMoments, frequency: Option<&RangeInclusive<u64>>) -> Result<Vec<Summary>> {
+    pub fn of_point(point: &PointMoments, settings: &Settings) -> Result<Vec<Summary>> {
         let view = point.all()?;
         let all = Summary::of_view(Selection::All, &view);
-        let selected = frequency.map(|range| all.within(Selection::Selected, &view, range));
+        let has_range = settings.frequency.is_some();
+        let selected = has_range.then(|| all.selected(Selection::Selected, &view, settings));
         let (typical, typical_selected) = match point.massive_states() {
             0 => (all.renamed(Selection::Typical), selected.as_ref().map(|selected| selected.renamed(Selection::TypicalSelected))),
             _ => {
                 let view = point.typical();
                 let typical = Summary::of_view(Selection::Typical, &view);
-                let selected = frequency.map(|range| typical.within(Selection::TypicalSelected, &view, range));
+                let selected = has_range.then(|| typical.selected(Selection::TypicalSelected, &view, settings));
                 (typical, selected)
             }
         };
         Ok([Some(all), selected, Some(typical), typical_selected].into_iter().flatten().collect())
     }
 
-    /// Those of its groups whose frequency lies in a range.
-    fn within(&self, selection: Selection, view: &StatesView, range: &RangeInclusive<u64>) -> Summary {
+    /// Those of its groups that are selected, by their frequency here.
+    fn selected(&self, selection: Selection, view: &StatesView, settings: &Settings) -> Summary {
         Summary {
             selection,
-            groups: self.groups.iter().filter(|group| range.contains(&group.n)).cloned().collect(),
-            totals: GroupTotals::of(view, |n| range.contains(&n)).map(|groups| Totals::of_groups(&groups)),
+            groups: self.groups.iter().filter(|group| settings.selects(group.group, group.n)).cloned().collect(),
+            totals: GroupTotals::of(view, |group, n| settings.selects(group, n)).map(|groups| Totals::of_groups(&groups)),
             components: Vec::new(),
         }
     }
@@ -158,7 +158,7 @@ impl Summary {
 
     fn of_view(selection: Selection, view: &StatesView) -> Summary {
         let groups = view.groups().map(|(id, group)| GroupRow::new(id, &group)).collect();
-        let of_groups = GroupTotals::of(view, |_| true);
+        let of_groups = GroupTotals::of(view, |_, _| true);
         let totals = of_groups.as_ref().map(|groups| Totals::of_corpus(view.corpus(), groups));
         let components = of_groups.as_ref().map(|groups| component_rows(view, groups)).unwrap_or_default();
         Summary { selection, groups, totals, components }
@@ -217,9 +217,9 @@ struct GroupTotals {
 }
 
 impl GroupTotals {
-    /// Over the groups whose frequency `keep` accepts, in two passes; None if there are none.
-    fn of(view: &StatesView, keep: impl Fn(u64) -> bool) -> Option<GroupTotals> {
-        let groups = || view.groups().map(|(_, group)| group).filter(|group| keep(group.n));
+    /// Over the groups that `keep` accepts by number and frequency, in two passes; None if there are none.
+    fn of(view: &StatesView, keep: impl Fn(u32, u64) -> bool) -> Option<GroupTotals> {
+        let groups = || view.groups().filter(|(number, group)| keep(*number, group.n)).map(|(_, group)| group);
         let n: u64 = groups().map(|group| group.n).sum();
         let nonzero: u64 = groups().map(|group| group.nonzero).sum();
         if n == 0 {

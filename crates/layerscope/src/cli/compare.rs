@@ -38,11 +38,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let format = if arguments.format == "text" { None } else { Some(format(&arguments.format)?) };
     let frequency = arguments.frequency.as_deref();
     let runs = load(&arguments.folders)?;
-    let comparison = compare(&runs, frequency, &arguments.measures)?;
+    let comparison = compare(&runs, frequency, arguments.look.states.as_deref(), &arguments.measures)?;
     match format {
         None => print(&comparison.overview(!arguments.measures.is_empty()))?,
         Some(format) => {
-            comparison.notes.iter().for_each(|note| eprintln!("layerscope: {}", visible(note)));
+            comparison.massive.iter().chain(&comparison.notes).for_each(|note| eprintln!("layerscope: {}", visible(note)));
             match format {
                 Format::Markdown | Format::Latex => write_table(&comparison.wide()?, format)?,
                 _ => write_table(&comparison.tidy()?, format)?,

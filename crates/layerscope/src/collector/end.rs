@@ -167,6 +167,7 @@ fn group_facts(groups: &Groups, names: &HashMap<String, String>) -> Vec<GroupFac
         name: names.get(&key.text()).cloned().unwrap_or_else(|| key.text()),
         raw,
         subwords: 1,
+        special: false,
     };
     groups.keys().iter().zip(raw).map(facts).collect()
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use layerscope_report::export::{self, Format};
-use layerscope_report::{Run, figure, page};
+use layerscope_report::{Run, States, figure, page};
 
 use crate::demo::findings::{Finding, findings, findings_table};
 use crate::error::Result;
@@ -17,6 +17,7 @@ use crate::measure::run::measure;
 use crate::process::cancel::CancelToken;
 use crate::settings::Settings;
 use crate::store::folder::Folder;
+use crate::tables::summary::summary_table;
 
 /// What the folder holds beside the runs.
 const FINDINGS: &str = "findings.md";
@@ -76,7 +77,7 @@ impl fmt::Display for Demo {
             let model = &run.manifest.model;
             let (family, norms) = (model.family.as_deref().unwrap_or_default(), model.norms.as_deref().unwrap_or_default());
             writeln!(out, "{} ({family}, {norms})", run.model())?;
-            writeln!(out, "{}\n", crate::tables::summary::summary_table(&run.layers))?;
+            writeln!(out, "{}\n", summary_table(&run.layers, States::lead(&[run])))?;
         }
         writeln!(out, "What papers found in large models, and what these two show:\n")?;
         for (number, finding) in self.findings.iter().enumerate() {

@@ -48,7 +48,8 @@ fn chosen_groups(choice: &TokenChoice, groups: &[Group], frequency: Option<&Rang
 
 /// N_r = 2 + floor(4 sqrt(|T_r| / max_r |T_r|)) groups of each of ten equal bins of log10 n_t, drawn by a keyed hash of their names.
 fn spread_over_frequencies(groups: &[Group], frequency: &RangeInclusive<u64>, seed: u64) -> Vec<u32> {
-    let selected: Vec<u32> = (0..groups.len() as u32).filter(|&g| frequency.contains(&groups[g as usize].count)).collect();
+    let is_selected = |group: &Group| !group.special && frequency.contains(&group.count);
+    let selected: Vec<u32> = (0..groups.len() as u32).filter(|&g| is_selected(&groups[g as usize])).collect();
     let logarithm = |g: u32| (groups[g as usize].count as f64).log10();
     let low = selected.iter().map(|&g| logarithm(g)).fold(f64::INFINITY, f64::min);
     let high = selected.iter().map(|&g| logarithm(g)).fold(f64::NEG_INFINITY, f64::max);
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     fn group(name: &str, count: u64) -> Group {
-        Group { key: 0, name: name.into(), raw: format!("Ġ{name}"), subwords: 1, count }
+        Group { key: 0, name: name.into(), raw: format!("Ġ{name}"), subwords: 1, count, special: false }
     }
 
     #[test]
@@ -99,11 +100,12 @@ mod tests {
         let mut groups: Vec<Group> = (0..64).map(|i| group(&format!("rare{i}"), 10)).collect();
         groups.extend((0..16).map(|i| group(&format!("often{i}"), 100_000)));
         groups.extend([group("of", 10), group("once", 9)]);
-        let chosen = chosen_groups(&TokenChoice::Auto, &groups, Some(&(10..=100_000)), 0).expect("a choice");
+        groups.extend((0..50).map(|i| Group { special: true, ..group(&format!("[SEP{i}]"), 200_000) }));
+        let chosen = chosen_groups(&TokenChoice::Auto, &groups, Some(&(10..=200_000)), 0).expect("a choice");
         let rare = chosen.iter().filter(|&&g| groups[g as usize].count == 10).count();
         assert_eq!((rare, chosen.len() - rare), (6, 4)); // 2 + floor(4 sqrt(1)), 2 + floor(4 sqrt(1/4))
         assert!(chosen.iter().all(|&g| g < 80));
-        let other = chosen_groups(&TokenChoice::Auto, &groups, Some(&(10..=100_000)), 1).expect("a choice");
+        let other = chosen_groups(&TokenChoice::Auto, &groups, Some(&(10..=200_000)), 1).expect("a choice");
         assert_ne!(chosen, other);
     }
 

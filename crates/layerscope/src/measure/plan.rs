@@ -101,6 +101,8 @@ pub struct TextPlan {
     pub grouping: Grouping,
     /// Whether special tokens count.
     pub specials: Specials,
+    /// First rows of every sequence that do not.
+    pub skip_first: usize,
     /// What stands around each text.
     pub wrap: Wrap,
     /// Tokens of a window; None for the model's maximum.
@@ -206,7 +208,8 @@ impl TextPlan {
             },
             shard: parse::shard(choices.text("shard"), &|name| std::env::var(name).ok())?,
             grouping,
-            specials: choices.word("specials", [Specials::Exclude, Specials::Include])?,
+            specials: choices.word("specials", [Specials::Exclude, Specials::Include, Specials::Count])?,
+            skip_first: choices.required("skip-first")?,
             wrap: choices.word("wrap", [Wrap::Model, Wrap::BosEos, Wrap::None])?,
             window: choices.parsed("window")?,
             stride: choices.parsed("stride")?,
@@ -227,6 +230,7 @@ impl TextPlan {
             shard: self.shard,
             grouping: self.grouping.clone(),
             specials: self.specials,
+            skip_first: self.skip_first,
             stride: self.stride,
             context: if spec.blocks[0].attention.causal { Context::Left } else { Context::Both },
             vocabulary: Some(spec.vocabulary),

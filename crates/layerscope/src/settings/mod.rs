@@ -245,7 +245,7 @@ mod tests {
         let set: Vec<String> = set.iter().map(Line::flags).collect();
         assert_eq!(
             (name, set.join(" ").as_str()),
-            ("paper", "--group surface --lowercase true --sample 0.01 --specials include --wrap bos-eos")
+            ("paper", "--group surface --lowercase true --sample 0.01 --specials count --wrap bos-eos")
         );
     }
 

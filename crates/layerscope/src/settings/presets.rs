@@ -25,7 +25,7 @@ pub const PRESETS: [Preset; 4] = [
             ("max-words", "63"),
             ("lowercase", "true"),
             ("wrap", "bos-eos"),
-            ("specials", "include"),
+            ("specials", "count"),
             ("group", "surface"),
         ],
     },

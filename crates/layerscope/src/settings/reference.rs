@@ -5,6 +5,7 @@ use layerscope_report::{Column, Table};
 use super::presets::PRESETS;
 use super::table::{Heading, Kind, Role, Row, SETTINGS};
 use crate::error::Result;
+use crate::text::wrapped;
 
 /// Flag, values, default, what it decides and what it does: `layerscope settings` and `docs/settings.md`.
 pub fn table() -> Result<Table> {
@@ -47,19 +48,6 @@ fn decides(row: &Row) -> &'static str {
 
 /// Of a line of help beside its keyword.
 const HELP_WIDTH: usize = 100;
-
-/// Lines of whole words, of at most `width` characters where words allow it.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("never empty");
-        match line.is_empty() || line.len() + 1 + word.len() <= width {
-            true => line.push_str(&if line.is_empty() { word.to_owned() } else { format!(" {word}") }),
-            false => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
 
 /// The settings as a docstring of Python lists them, under their headings.
 pub fn docstring() -> String {

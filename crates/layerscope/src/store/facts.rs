@@ -141,6 +141,9 @@ pub struct GroupFacts {
     pub raw: String,
     /// Tokens of a word.
     pub subwords: u32,
+    /// Whether it is a special token, which no frequency range selects.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub special: bool,
 }
 
 impl Facts {
@@ -246,6 +249,7 @@ fn group_facts(groups: &[Group], grouping: &Grouping) -> Vec<GroupFacts> {
         name: group.name.clone(),
         raw: group.raw.clone(),
         subwords: group.subwords,
+        special: group.special,
     };
     groups.iter().map(facts).collect()
 }

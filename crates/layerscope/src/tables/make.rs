@@ -85,6 +85,7 @@ pub fn tables(facts: &Facts, source: &dyn PointSource, threads: usize, show: &mu
 fn settings(facts: &Facts, point: &PointFacts, threads: usize) -> Settings {
     Settings {
         frequency: facts.frequency.clone(),
+        unselectable: (0..).zip(&facts.groups).filter(|(_, group)| group.special).map(|(number, _)| number).collect(),
         predicted_q: point.predicted_q,
         families: facts.families.iter().filter_map(|name| Family::named(name)).collect(),
         clusters: facts.clusters.clone(),
@@ -218,6 +219,7 @@ impl<'a> Builder<'a> {
             ("self_similarity", real(&|row| row.self_similarity)),
             ("mean_norm", real(&|row| Some(row.mean_norm))),
             Builder::selections(rows.iter().map(|(place, _, _)| *place)),
+            ("special", Column::Integer(rows.iter().map(|(_, _, row)| Some(i64::from(of(row).special))).collect())),
         ]);
         Ok(Table::new(columns)?)
     }

@@ -6,5 +6,6 @@ pub(crate) mod make;
 pub(crate) mod overview;
 pub(crate) mod select;
 pub(crate) mod stack;
+pub(crate) mod states;
 pub(crate) mod summary;
 pub(crate) mod trajectory;

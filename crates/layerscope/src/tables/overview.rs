@@ -4,14 +4,22 @@ use std::path::Path;
 
 use layerscope_report::Run;
 
+use super::select::with_frequency;
+use super::states::{about_massive, chosen};
 use super::summary::summary_table;
 use super::trajectory::{final_norm_summary, trajectory_summary};
 use crate::error::Result;
 use crate::text::grouped;
 
-/// What was measured, and the summary of all layers.
+/// What was measured, and the summary of all layers, of the states to show first.
 pub fn overview(folder: &Path) -> Result<String> {
+    overview_of(folder, None)
+}
+
+/// The same of `typical` or `all` states.
+pub fn overview_of(folder: &Path, states: Option<&str>) -> Result<String> {
     let run = Run::open(folder)?;
+    let states = chosen(&[&run], states)?;
     let (model, corpus) = (&run.manifest.model, &run.manifest.corpus);
     let number = |count: Option<u64>| grouped(count.unwrap_or(0) as usize);
     let mut lines = vec![
@@ -31,13 +39,26 @@ pub fn overview(folder: &Path) -> Result<String> {
         ),
     ];
     lines.extend(run.manifest.warnings().iter().map(|warning| format!("warning: {warning}")));
+    lines.extend(about_massive(&[(None, &run.layers)], states));
     lines.push(String::new());
     match run.manifest.is_trajectory() {
-        true => lines.push(trajectory_summary(&run.layers)),
-        false => lines.push(summary_table(&run.layers)),
+        true => lines.push(trajectory_summary(&run.layers, states)),
+        false => lines.push(summary_table(&run.layers, states)),
     }
-    if let Some(norm) = final_norm_summary(&run.layers)? {
+    if let Some(norm) = final_norm_summary(&run.layers, states)? {
         lines.extend([String::new(), norm]);
     }
+    Ok(lines.join("\n"))
+}
+
+/// The summary of all layers for other frequencies.
+pub fn overview_with_frequency(folder: &Path, frequency: &str, states: Option<&str>) -> Result<String> {
+    let run = Run::open(folder)?;
+    let states = chosen(&[&run], states)?;
+    let mut lines = about_massive(&[(None, &run.layers)], states);
+    if !lines.is_empty() {
+        lines.push(String::new());
+    }
+    lines.push(summary_table(&with_frequency(folder, frequency, "layers")?, states));
     Ok(lines.join("\n"))
 }

@@ -6,25 +6,35 @@ use std::path::Path;
 use layerscope_error::{line, setting};
 use layerscope_report::{Run, States, Table};
 
+use super::states::{rows_of, rows_of_run};
 use super::trajectory::final_norm_table;
 use crate::error::{Error, Result};
 use crate::settings::parse;
 use crate::store::stored::StoredRun;
 
 /// The tables that a run can show, by name.
-pub const NAMES: [&str; 9] = ["layers", "groups", "components", "spectra", "tokens", "weights", "norms", "final-norm", "identities"];
+pub const NAMES: [&str; 11] =
+    ["layers", "groups", "components", "spectra", "tokens", "token-components", "massive", "weights", "norms", "final-norm", "identities"];
 
-/// A table as the run wrote it.
-pub fn stored(folder: &Path, name: &str) -> Result<Table> {
+/// A table as the run wrote it; only its rows of some states, where they are named.
+pub fn stored(folder: &Path, name: &str, states: Option<&str>) -> Result<Table> {
     let run = Run::open(folder)?;
+    let states = states.map(parse::states).transpose()?;
+    let table = stored_whole(&run, folder, name)?;
+    states.map_or(Ok(table.clone()), |states| rows_of_run(&run, name, &table, states))
+}
+
+fn stored_whole(run: &Run, folder: &Path, name: &str) -> Result<Table> {
     let absent = || Error::usage(format!("{}: this run has no table `{name}`", folder.display()));
     match name {
-        "layers" => Ok(run.layers),
-        "groups" => run.groups.ok_or_else(absent),
-        "components" => run.components.ok_or_else(absent),
-        "spectra" => run.spectra.ok_or_else(absent),
-        "tokens" => run.tokens.ok_or_else(absent),
-        "norms" => run.norms.ok_or_else(absent),
+        "layers" => Ok(run.layers.clone()),
+        "groups" => run.groups.clone().ok_or_else(absent),
+        "components" => run.components.clone().ok_or_else(absent),
+        "spectra" => run.spectra.clone().ok_or_else(absent),
+        "tokens" => run.tokens.clone().ok_or_else(absent),
+        "token-components" => run.read_table("token_components")?.ok_or_else(absent),
+        "massive" => run.read_table("massive")?.ok_or_else(absent),
+        "norms" => run.norms.clone().ok_or_else(absent),
         "weights" => weights(&run.layers)?.ok_or_else(absent),
         "final-norm" => final_norm_table(&run.layers)?.ok_or_else(absent),
         "identities" => Ok(StoredRun::open(folder)?.norm_tables()?.identities),
@@ -37,6 +47,13 @@ fn weights(layers: &Table) -> Result<Option<Table>> {
     let of_weights = |row: &usize| matches!(layers.text("point", *row), Some("input_embedding" | "output_embedding"));
     let rows: Vec<(usize, usize)> = (0..layers.rows()).filter(of_weights).map(|row| (0, row)).collect();
     Ok((!rows.is_empty()).then(|| Table::gather(&[layers], &rows)).transpose()?)
+}
+
+/// A table computed again for other frequencies; only its rows of some states, where they are named.
+pub fn with_frequency_of(folder: &Path, frequency: &str, name: &str, states: Option<&str>) -> Result<Table> {
+    let states = states.map(parse::states).transpose()?;
+    let table = with_frequency(folder, frequency, name)?;
+    states.map_or(Ok(table.clone()), |states| rows_of(&table, states))
 }
 
 /// A table computed again for other frequencies.

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use layerscope_report::{Cell, Table};
+use layerscope_report::{Cell, States, Table};
 
+use super::states::called;
 use crate::text::grouped;
 
 /// Headings and the measures under them.
@@ -17,8 +18,8 @@ const COLUMNS: &[(&str, &str)] = &[
     ("R^2", "r2_v_on_m"),
 ];
 
-/// One line per point: Q, its parts, C.V. of Q and the line of V on M, over the selected groups where there are any.
-pub fn summary_table(layers: &Table) -> String {
+/// One line per point: Q, its parts, C.V. of Q and the line of V on M, of these states, over the selected groups where there are any.
+pub fn summary_table(layers: &Table, states: States) -> String {
     let text = |name: &str, row: usize| match layers.column(name).map(|column| column.cell(row)) {
         Some(Cell::Text(text)) => Some(text.to_owned()),
         Some(Cell::Integer(number)) => Some(number.to_string()),
@@ -29,8 +30,11 @@ pub fn summary_table(layers: &Table) -> String {
         Some(Cell::Integer(number)) => Some(number as f64),
         _ => None,
     };
-    let selected = (0..layers.rows()).any(|row| text("selection", row).as_deref() == Some("selected") && real("value", row).is_some());
-    let selection = if selected { "selected" } else { "all" };
+    let has = |selection: &str| {
+        (0..layers.rows()).any(|row| text("selection", row).as_deref() == Some(selection) && real("value", row).is_some())
+    };
+    // Matrices of weights have no typical states.
+    let selection = [states.of("selected"), states.of("all")].into_iter().find(|selection| has(selection)).unwrap_or("all");
     let mut lines: Vec<(String, Vec<Option<f64>>)> = Vec::new();
     let mut groups = None;
     for row in 0..layers.rows() {
@@ -55,9 +59,11 @@ pub fn summary_table(layers: &Table) -> String {
         }
     }
     let mut out = String::new();
-    let over = match (selected, groups) {
-        (true, Some(groups)) => format!("over the {} selected groups", grouped(groups as usize)),
-        _ => "over all states".to_owned(),
+    let over = match (selection == states.of("selected"), groups) {
+        (true, Some(groups)) => {
+            format!("over {}", called(selection).replace("the selected", &format!("the {} selected", grouped(groups as usize))))
+        }
+        _ => format!("over {}", called(selection)),
     };
     let _ = writeln!(out, "{over}");
     let headings = COLUMNS.iter().map(|(heading, _)| format!("{heading:>10}"));
@@ -85,20 +91,24 @@ mod tests {
     use super::*;
     use layerscope_report::Column;
 
-    #[test]
-    fn the_table_fits_eighty_columns() {
+    fn shown(selection: &str, states: States) -> String {
         let rows = [("q", 1234567.0), ("m_over_q", 0.25), ("groups", 1500.0), ("slope_v_on_m", -0.99991), ("r2_v_on_m", 0.00001)];
         let text = |value: &str| Column::Text(vec![Some(value.to_owned()); rows.len()]);
         let table = Table::new([
             ("layer", Column::Integer(vec![Some(12); rows.len()])),
             ("point", text("final_norm")),
-            ("selection", text("selected")),
+            ("selection", text(selection)),
             ("measure", Column::Text(rows.iter().map(|(name, _)| Some((*name).to_owned())).collect())),
             ("variant", Column::Text(vec![None; rows.len()])),
             ("value", Column::Real(rows.iter().map(|(_, value)| Some(*value)).collect())),
         ])
         .expect("a table");
-        let shown = summary_table(&table);
+        summary_table(&table, states)
+    }
+
+    #[test]
+    fn the_table_fits_eighty_columns() {
+        let shown = shown("selected", States::All);
         assert!(shown.lines().all(|line| line.len() <= 80), "{shown}");
         assert_eq!(
             shown.lines().collect::<Vec<_>>(),
@@ -108,5 +118,16 @@ mod tests {
                 "12 norm     1.23e6    0.2500         -         -         -   -0.9999   1.00e-5",
             ]
         );
+    }
+
+    #[test]
+    fn the_table_says_which_states_it_is_about() {
+        let first = |selection: &str, states: States| shown(selection, states).lines().next().map(str::to_owned);
+        let says = |line: &str| Some(line.to_owned());
+        assert_eq!(first("typical_selected", States::Typical), says("over the typical states of the 1,500 selected groups"));
+        assert_eq!(first("typical", States::Typical), says("over the typical states"));
+        assert_eq!(first("all", States::All), says("over all states"));
+        // Of what the table does not have there is nothing to say.
+        assert_eq!(first("all", States::Typical), says("over all states"));
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use layerscope_report::{Cell, Column, Table};
+use layerscope_report::{Cell, Column, States, Table};
 
 use crate::error::Result;
+use crate::tables::states::called;
 use crate::tables::summary::short_real;
 
 /// Headings of a trajectory's overview, and the measures under them: selection, name, variant.
@@ -59,16 +60,17 @@ impl<'a> Rows<'a> {
 }
 
 /// One line a checkpoint: means over the embedding and all blocks (the final norm apart), for people.
-pub fn trajectory_summary(layers: &Table) -> String {
+pub fn trajectory_summary(layers: &Table, states: States) -> String {
     let rows = Rows(layers);
-    let mut out = "means over the embedding and all blocks\n".to_owned();
+    let [all, selected, sample] = ["all", "selected", "sample"].map(|selection| called(states.of(selection)));
+    let mut out = format!("means over the embedding and all blocks\nof {all}; slope and R^2 over {selected},\nTwoNN of {sample}\n");
     out.extend([format!("{:<12}", "revision")].into_iter().chain(COLUMNS.iter().map(|(heading, ..)| format!("{heading:>10}"))));
     for (revision, own) in rows.by_revision() {
         let _ = write!(out, "\n{:<12}", revision.unwrap_or("-"));
         for (_, selection, measure, variant) in COLUMNS {
             let wanted = |row: &&usize| {
                 matches!(rows.text("point", **row), Some("embedding" | "block"))
-                    && rows.text("selection", **row) == Some(selection)
+                    && rows.text("selection", **row) == Some(states.of(selection))
                     && rows.text("measure", **row) == Some(measure)
                     && rows.text("variant", **row) == variant
             };
@@ -112,7 +114,7 @@ pub fn final_norm_table(layers: &Table) -> Result<Option<Table>> {
 }
 
 /// What the final norm does, in a few lines; nothing for models without one.
-pub fn final_norm_summary(layers: &Table) -> Result<Option<String>> {
+pub fn final_norm_summary(layers: &Table, states: States) -> Result<Option<String>> {
     let Some(table) = final_norm_table(layers)? else { return Ok(None) };
     let rows = Rows(&table);
     let real = |name: &str, row: usize| match table.column(name).map(|column| column.cell(row)) {
@@ -120,10 +122,13 @@ pub fn final_norm_summary(layers: &Table) -> Result<Option<String>> {
         _ => "-".to_owned(),
     };
     let several = rows.by_revision().len() > 1;
+    // A trajectory's lines begin with the revision, and are of one short name.
+    let width = if several { 14 } else { 28 };
     let mut out = format!(
-        "{}{:<28}{:>10}{:>10}{:>12}",
+        "{}{:<width$}{:<17}{:>10}{:>10}{:>12}",
         if several { format!("{:<12}", "revision") } else { String::new() },
         "final norm",
+        "selection",
         "before",
         "after",
         "difference"
@@ -132,14 +137,14 @@ pub fn final_norm_summary(layers: &Table) -> Result<Option<String>> {
         for (_, selection, measure, variant) in COLUMNS {
             let wanted = |row: &&usize| {
                 (rows.text("selection", **row), rows.text("measure", **row), rows.text("variant", **row))
-                    == (Some(selection), Some(measure), variant)
+                    == (Some(states.of(selection)), Some(measure), variant)
             };
             // A trajectory is told by its cosines alone; `show --table final-norm` has everything.
             if let Some(&row) = own.iter().find(wanted).filter(|_| !several || measure == "mean_cosine") {
                 let name = variant.map_or(measure.to_owned(), |variant| format!("{measure} {variant}"));
                 let first = if several { format!("{:<12}", revision.unwrap_or("-")) } else { String::new() };
-                let _ =
-                    write!(out, "\n{first}{name:<28}{:>10}{:>10}{:>12}", real("before", row), real("after", row), real("difference", row));
+                let values = format!("{:>10}{:>10}{:>12}", real("before", row), real("after", row), real("difference", row));
+                let _ = write!(out, "\n{first}{name:<width$}{:<17}{values}", states.of(selection));
             }
         }
     }
@@ -181,16 +186,16 @@ mod tests {
         assert_eq!(norm.column("after"), Some(&Column::Real(vec![Some(0.25), Some(0.9)])));
         assert_eq!(norm.column("difference"), Some(&Column::Real(vec![Some(-0.5), Some(0.9 - 0.3)])));
         assert_eq!(norm.column("step"), Some(&Column::Integer(vec![Some(0), Some(8)])));
-        let shown = final_norm_summary(&table()).expect("a table").expect("a norm");
+        let shown = final_norm_summary(&table(), States::All).expect("a table").expect("a norm");
         assert!(
-            shown.lines().nth(1).expect("a line").split_whitespace().eq(["step0", "mean_cosine", "0.7500", "0.2500", "-0.5000"]),
+            shown.lines().nth(1).expect("a line").split_whitespace().eq(["step0", "mean_cosine", "all", "0.7500", "0.2500", "-0.5000"]),
             "{shown}"
         );
     }
 
     #[test]
     fn a_checkpoints_line_has_means_over_its_layers() {
-        let shown = trajectory_summary(&table());
+        let shown = trajectory_summary(&table(), States::All);
         let line =
             |name: &str| shown.lines().find(|line| line.starts_with(name)).expect("a line").split_whitespace().nth(3).map(str::to_owned);
         assert_eq!((line("step0"), line("step8")), (Some("0.6250".to_owned()), Some("0.2000".to_owned())), "{shown}");

@@ -16,12 +16,25 @@ pub const MASSIVE: f64 = 1.02;
 /// A document: its text and the value of its column.
 pub type Document = (String, String);
 
+/// What of a text is counted, and as what.
+#[derive(Clone, Copy, Debug)]
+pub struct Counting<'a> {
+    /// What makes a group.
+    pub grouping: &'a str,
+    /// `exclude`, `include` or `count`.
+    pub specials: &'a str,
+    /// Rows of every sequence that are not counted.
+    pub skip_first: usize,
+}
+
 /// All counted items of a corpus in memory.
 pub struct Literal {
     /// Raw names of the groups, and tokens of a word.
     pub groups: Vec<(String, usize)>,
     /// Per item its group.
     pub ids: Vec<u32>,
+    /// Groups that are never selected.
+    unselectable: Vec<u32>,
     /// Items of each sequence.
     pub lengths: Vec<usize>,
     /// Item after item, point by point.
@@ -76,14 +89,17 @@ fn items(text: &str, column: &str, grouping: &str, tokenizer: &Tokenizer) -> Vec
 }
 
 /// Reads every document, cuts it into windows, runs each window alone, and keeps everything.
-pub fn literal(folder: &Path, documents: &[Document], grouping: &str, include_specials: bool) -> Literal {
+pub fn literal(folder: &Path, documents: &[Document], counting: Counting) -> Literal {
+    let Counting { grouping, specials, skip_first } = counting;
+    let include_specials = specials != "exclude" && grouping != "word";
     let model = Model::open(folder).expect("a model");
     let transformer: Transformer<Cpu> = model.load(Cpu::new()).expect("weights");
     let tokenizer = Tokenizer::load(folder, Wrap::Model).expect("a tokenizer");
     let room = model.spec.max_positions.unwrap_or(2048) - 2;
     let blocks = model.spec.blocks.len();
     let dim = model.spec.width;
-    let mut found = Literal { groups: Vec::new(), ids: Vec::new(), lengths: Vec::new(), points: BTreeMap::new(), dim };
+    let (groups, ids, unselectable, lengths) = Default::default();
+    let mut found = Literal { groups, ids, unselectable, lengths, points: BTreeMap::new(), dim };
     for (record, (text, column)) in documents.iter().enumerate() {
         let (mut window, mut first): (Vec<Item>, usize) = (Vec::new(), 0);
         let mut windows: Vec<(usize, Vec<Item>)> = Vec::new();
@@ -101,7 +117,7 @@ pub fn literal(folder: &Path, documents: &[Document], grouping: &str, include_sp
         for (first, mut window) in windows {
             let special = |raw: &str, id: u32| {
                 let name = match grouping {
-                    "token" | "surface" | "word" => raw,
+                    "token" | "surface" => raw,
                     "none" => "all",
                     _ => column,
                 };
@@ -117,7 +133,7 @@ pub fn literal(folder: &Path, documents: &[Document], grouping: &str, include_sp
             found.lengths.push(window.len());
             let mut row = 0;
             for item in &window {
-                let group = item.group.as_ref().map(|name| match grouping {
+                let group = item.group.as_ref().filter(|_| row >= skip_first).map(|name| match grouping {
                     "position" => row.to_string(),
                     "sequence" => format!("0:{record}:0:{first}"),
                     _ => name.clone(),
@@ -141,6 +157,10 @@ pub fn literal(folder: &Path, documents: &[Document], grouping: &str, include_sp
             }
         }
     }
+    if specials == "count" && ["token", "surface"].contains(&grouping) {
+        let groups = (0..).zip(&found.groups).filter(|(_, (raw, _))| raw == "[CLS]" || raw == "[SEP]");
+        found.unselectable = groups.map(|(id, _)| id).collect();
+    }
     found
 }
 
@@ -155,6 +175,7 @@ impl Literal {
             ids,
             lengths: self.lengths.clone(),
             massive: None,
+            unselectable: self.unselectable.clone(),
         };
         let norm = |row: usize| naive::norm(&data.row(row).iter().map(|&x| f64::from(x)).collect::<Vec<f64>>());
         let mut norms: Vec<f64> = (0..data.ids.len()).filter(|&row| data.ids[row] != NOT_COUNTED).map(norm).collect();

@@ -9,7 +9,9 @@ mod numbers;
 mod tests;
 mod write;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use crate::settings::table::Row;
 
 pub use file::StateFile;
 pub use write::{encode_state, join_states, write_state};
@@ -29,12 +31,16 @@ pub struct About {
     pub details: Value,
 }
 
-/// How two fingerprints differ, in words; empty when they are equal.
+/// How two fingerprints differ, in words; empty when they are equal. What an older program did not know has its default there.
 pub fn differences(there: &Fingerprint, here: &Fingerprint) -> String {
     let keys: std::collections::BTreeSet<&String> = here.keys().chain(there.keys()).collect();
-    let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
-    let differing = keys.into_iter().filter(|key| here.get(*key) != there.get(*key));
+    let value = |of: &Fingerprint, key: &str| {
+        let default = || key.strip_prefix("--").and_then(Row::named).map(|row| json!(row.default));
+        of.get(key).cloned().or_else(default)
+    };
+    let shown = |value: Option<Value>| value.map_or("nothing".to_owned(), |value| value.to_string());
+    let differing = keys.into_iter().filter(|key| value(here, key) != value(there, key));
     let lines: Vec<String> =
-        differing.map(|key| format!("{key} is {} there and {} here", shown(there.get(key)), shown(here.get(key)))).collect();
+        differing.map(|key| format!("{key} is {} there and {} here", shown(value(there, key)), shown(value(here, key)))).collect();
     lines.join("; ")
 }

@@ -9,7 +9,7 @@ mod tables;
 use std::collections::HashMap;
 use std::path::Path;
 
-use layerscope_report::{Manifest, Run, Table};
+use layerscope_report::{Manifest, Run, States, Table};
 use layerscope_stats::measure::BlockErrors;
 use layerscope_stats::sketch::{DocumentBlocks, SketchKind, Sketches, Tensors};
 
@@ -18,16 +18,23 @@ use crate::store::point_name::PointName;
 use crate::store::state::StateFile;
 use crate::store::stored::STATE;
 use crate::tables::select::with_frequency;
+use crate::tables::states::{about_massive, chosen, is_of};
 use layerscope_error::{line, setting};
 
 /// Compares finished runs with the first of them, of all measures where none is named; `frequency` is MIN:MAX of n_t for the selected
-/// groups in place of each run's own.
-pub fn compare(runs: &[Run], frequency: Option<&str>, measures: &[String]) -> Result<Comparison> {
+/// groups in place of each run's own. `states` keeps only what is about `typical` or `all` states; otherwise everything is kept, and the
+/// overview shows those that hide no others.
+pub fn compare(runs: &[Run], frequency: Option<&str>, states: Option<&str>, measures: &[String]) -> Result<Comparison> {
     let layers = |run: &Run| match frequency {
         Some(frequency) => with_frequency(&run.folder, frequency, "layers"),
         None => Ok(run.layers.clone()),
     };
-    let mut comparison = Comparison::new(runs, &runs.iter().map(layers).collect::<Result<Vec<_>>>()?)?;
+    let shown = chosen(&runs.iter().collect::<Vec<_>>(), states)?;
+    let mut comparison = Comparison::new(runs, &runs.iter().map(layers).collect::<Result<Vec<_>>>()?, shown)?;
+    if states.is_some() {
+        let is_of_weights = |row: &Row| row.values[0].as_ref().is_some_and(|value| value.layer.is_none());
+        comparison.rows.retain(|row| is_of(&row.key.selection, shown) || is_of_weights(row));
+    }
     if !measures.is_empty() {
         comparison.keep(measures)?;
     }
@@ -42,6 +49,10 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// What else is different between the runs.
     pub notes: Vec<String>,
+    /// The states that the overview shows.
+    pub states: States,
+    /// Lines about the massive states of each run.
+    pub massive: Vec<String>,
 }
 
 /// One measure at one place.
@@ -97,7 +108,7 @@ pub struct Difference {
 
 impl Comparison {
     /// Of runs whose tables are `layers`, read or computed again.
-    fn new(runs: &[Run], layers: &[Table]) -> Result<Comparison> {
+    fn new(runs: &[Run], layers: &[Table], states: States) -> Result<Comparison> {
         let follow = layers.iter().all(|table| last_step(table).is_some());
         let curves: Vec<Curves> = runs.iter().zip(layers).map(|(run, table)| Curves::new(run, table, follow)).collect();
         let (first, others) = curves.split_first().ok_or_else(|| Error::usage("no runs to compare".to_owned()))?;
@@ -119,7 +130,10 @@ impl Comparison {
         if rows.is_empty() {
             return Err(Error::usage("these runs have no measure in common".to_owned()));
         }
-        Ok(Comparison { labels: Run::labels(&runs.iter().collect::<Vec<_>>()), rows, notes: notes(runs) })
+        let labels = Run::labels(&runs.iter().collect::<Vec<_>>());
+        let named: Vec<(Option<&str>, &Table)> = labels.iter().map(|label| Some(label.as_str())).zip(layers).collect();
+        let massive = about_massive(&named, states);
+        Ok(Comparison { labels, rows, notes: notes(runs), states, massive })
     }
 
     /// Keeps only these measures; refuses one that is not there.

@@ -1,20 +1,23 @@
 //! A comparison as tables: one row a pair for programs, runs side by side for people.
 
+use std::ops::Range;
+
 use layerscope_report::text::distinct;
-use layerscope_report::{Cell, Column, Table};
+use layerscope_report::{Cell, Column, States, Table};
 
 use super::{Comparison, Difference, Row, Value};
 use crate::error::Result;
+use crate::tables::states::{called, is_of};
 use crate::tables::summary::short_real;
 
-/// The measures of the overview: a heading, and what they are called.
+/// The measures of the overview: a heading, and what they are called, where all states are shown.
 const OVERVIEW: [(&str, &str, &str, Option<&str>); 9] = [
     ("Q", "all", "q", None),
     ("M/Q", "all", "m_over_q", None),
     ("V_W/Q", "all", "v_within_over_q", None),
-    ("C.V. of Q over the selected groups", "selected", "cv_q", None),
-    ("slope of V on M over the selected groups", "selected", "slope_v_on_m", None),
-    ("R^2 of V on M over the selected groups", "selected", "r2_v_on_m", None),
+    ("C.V. of Q", "selected", "cv_q", None),
+    ("slope of V on M", "selected", "slope_v_on_m", None),
+    ("R^2 of V on M", "selected", "r2_v_on_m", None),
     ("mean cosine", "all", "mean_cosine", None),
     ("anisotropy (SVD)", "all", "anisotropy_svd", Some("corpus")),
     ("intrinsic dimension (TwoNN)", "sample", "intrinsic_dimension", Some("twonn")),
@@ -110,17 +113,26 @@ impl Comparison {
     pub fn overview(&self, all: bool) -> String {
         let letters: Vec<String> = (0..self.labels.len()).map(letter).collect();
         let mut lines: Vec<String> = letters.iter().zip(&self.labels).map(|(letter, label)| format!("{letter}  {label}")).collect();
+        lines.extend(self.massive.iter().cloned());
         lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
-        let mut start = 0;
-        while start < self.rows.len() {
-            let key = &self.rows[start].key;
-            let end = (start..self.rows.len()).find(|&row| self.rows[row].key != *key).unwrap_or(self.rows.len());
+        let mut blocks: Vec<Range<usize>> = Vec::new();
+        for row in 0..self.rows.len() {
+            match blocks.last_mut() {
+                Some(block) if self.rows[block.start].key == self.rows[row].key => block.end = row + 1,
+                _ => blocks.push(row..row + 1),
+            }
+        }
+        if self.states == States::Typical {
+            blocks.sort_by_key(|block| !is_of(&self.rows[block.start].key.selection, self.states)); // those that lead come first
+        }
+        for block in blocks {
+            let key = &self.rows[block.start].key;
             let known = OVERVIEW
                 .iter()
                 .find(|(_, selection, measure, variant)| {
-                    key.selection == *selection && key.measure == *measure && key.variant.as_deref() == *variant
+                    key.selection == self.states.of(selection) && key.measure == *measure && key.variant.as_deref() == *variant
                 })
-                .map(|(heading, ..)| (*heading).to_owned());
+                .map(|(heading, ..)| format!("{heading} over {}", called(&key.selection)));
             let plain = || {
                 [Some(key.measure.as_str()), key.variant.as_deref(), Some(&key.selection)]
                     .into_iter()
@@ -131,15 +143,14 @@ impl Comparison {
             if let Some(heading) = known.or_else(|| all.then(plain)) {
                 let step = key.step.map_or(String::new(), |step| format!(", step {step}"));
                 lines.extend([String::new(), format!("{heading}{step}")]);
-                lines.extend(self.block(&letters, start..end));
+                lines.extend(self.block(&letters, block));
             }
-            start = end;
         }
         lines.join("\n")
     }
 
     /// The lines of one measure.
-    fn block(&self, letters: &[String], rows: std::ops::Range<usize>) -> Vec<String> {
+    fn block(&self, letters: &[String], rows: Range<usize>) -> Vec<String> {
         let rows = &self.rows[rows];
         let mut headings = vec!["layer".to_owned()];
         headings.extend(letters.iter().cloned());
