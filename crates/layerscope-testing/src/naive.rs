@@ -93,9 +93,7 @@ impl Naive {
     /// V_W of an analysis of variance, SSW / (n - G): the spread of states around the means of their groups.
     pub fn unbiased_v_within(&self) -> Option<f64> {
         let (n, groups) = (self.states().len(), self.groups.len());
-        some(n > groups, || {
-            self.groups.iter().map(|group| group.states.len() as f64 * group.v()).sum::<f64>() / (n - groups) as f64
-        })
+        some(n > groups, || self.groups.iter().map(|group| group.states.len() as f64 * group.v()).sum::<f64>() / (n - groups) as f64)
     }
 
     /// V_B of an analysis of variance: (SSB / (G - 1) - V_W) / n0, n0 = (n - sum n_t^2 / n) / (G - 1).

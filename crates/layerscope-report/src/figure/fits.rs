@@ -289,7 +289,8 @@ mod tests {
         let groups = [group(1.0), group(2.0), group(4.0)];
         let fitted = fit(&groups, (M, V)).unwrap();
         assert_eq!((fitted.slope, fitted.intercept, fitted.r2), (0.0, 0.0, None));
-        let note: String = panel(&groups, (M, V), Some(fitted), Text::default(), |_| 0.0).note.0.into_iter().map(|span| span.text).collect();
+        let note: String =
+            panel(&groups, (M, V), Some(fitted), Text::default(), |_| 0.0).note.0.into_iter().map(|span| span.text).collect();
         assert_eq!(note, "slope 0.000, R² undefined");
         assert_eq!(tex::r2(fitted.r2), "undefined");
     }
