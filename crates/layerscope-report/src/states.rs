@@ -140,9 +140,11 @@ mod tests {
     use super::*;
     use crate::table::Column;
 
-    /// Rows of (layer, selection, Q, n).
-    fn layers(rows: &[(i64, &str, f64, i64)]) -> Table {
-        let text = |of: &dyn Fn(&(i64, &str, f64, i64)) -> String| Column::Text(rows.iter().map(|row| Some(of(row))).collect());
+    /// Layer, selection, Q and n.
+    type Row<'a> = (i64, &'a str, f64, i64);
+
+    fn layers(rows: &[Row]) -> Table {
+        let text = |of: &dyn Fn(&Row) -> String| Column::Text(rows.iter().map(|row| Some(of(row))).collect());
         Table::new([
             ("layer", Column::Integer(rows.iter().map(|row| Some(row.0)).collect())),
             ("point", text(&|_| "block".to_owned())),

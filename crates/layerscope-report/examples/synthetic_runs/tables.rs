@@ -248,7 +248,7 @@ impl<const N: usize> Cells<N> {
         let [layers, _, last] = self.integers;
         let keys = [Column::Integer(layers), Column::Text(self.points), Column::Integer(last)];
         let reals = (0..N).map(|i| (self.names[i], Column::Real(self.reals.iter().map(|row| row[i]).collect())));
-        let selections = has_selection.then(|| ("selection", Column::Text(self.selections)));
+        let selections = has_selection.then_some(("selection", Column::Text(self.selections)));
         Ok(Table::new(self.keys.into_iter().zip(keys).chain(reals).chain(selections))?)
     }
 }
