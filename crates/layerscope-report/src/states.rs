@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::table::Column;
 
-    /// Layer, selection, Q, n.
+    /// Layer, selection, Q and n.
     type Row<'a> = (i64, &'a str, f64, i64);
 
     fn layers(rows: &[Row]) -> Table {
