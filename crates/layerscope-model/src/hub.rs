@@ -105,7 +105,10 @@ impl Hub {
             };
         }
         if folder.is_file() {
-            return Err(Error::file(folder, "neither a folder nor a GGUF file; give the folder that holds config.json and the weights"));
+            return Err(Error::file(
+                folder,
+                "a file, not a folder; give a GGUF file, or the folder that holds config.json and the weights",
+            ));
         }
         if names::id(model).is_err() {
             return Err(Error::hub(model, "neither an existing folder nor a hub id (`org/name`)"));
