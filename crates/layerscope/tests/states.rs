@@ -9,7 +9,8 @@ use support::measure::{corpus, measured, model, number, sentences, table, text};
 use support::{Outcome, empty_folder, layerscope};
 
 /// Below the norms of many states: they carry more than a tenth of Q.
-const FLAGS: &str = "--quiet --frequency 5:60 --massive 1.02 --measures norm,cosine";
+const MASSIVE: &str = "--massive 1.02";
+const FLAGS: &str = "--quiet --frequency 5:60 --measures norm,cosine";
 
 fn put(out: &Path, name: &str, table: &Table) {
     let mut bytes = Vec::new();
@@ -123,7 +124,7 @@ const OTHER: &str = "Below are the typical states, without these; --states all s
 
 #[test]
 fn the_summary_leads_with_typical_states_and_offers_all() {
-    let out = run("states-summary", "");
+    let out = run("states-summary", MASSIVE);
     make_new(&out);
     let lead = told("show", &[&out], "");
     assert_eq!(lead, told("show", &[&out], "--states typical"));
@@ -143,14 +144,14 @@ fn the_summary_leads_with_typical_states_and_offers_all() {
     assert!(told("show", &[&out], "--frequency 5:60").starts_with(lines[2]));
 
     // A preset shows what the paper did, and still says who is massive.
-    let paper = run("states-preset", "--preset ethayarajh");
+    let paper = run("states-preset", &format!("{MASSIVE} --preset ethayarajh"));
     make_new(&paper);
     assert!(told("show", &[&paper], "").contains("Below are all states; --states typical leaves these out"));
 }
 
 #[test]
 fn older_runs_stay_as_they_were() {
-    let out = run("states-old", "");
+    let out = run("states-old", MASSIVE);
     make_old(&out);
     let shown = told("show", &[&out], "");
     assert!(!shown.contains("massive and carry") && !shown.contains("--states") && shown.contains("\nover the "), "{shown}");
@@ -165,7 +166,7 @@ fn older_runs_stay_as_they_were() {
     let groups = told("show", &[&out], "--table groups --format csv");
     assert_eq!(groups, told("show", &[&out], "--table groups --format csv --states all"));
     // Beside a new run it still is what it was.
-    let new = run("states-beside-old", "");
+    let new = run("states-beside-old", MASSIVE);
     make_new(&new);
     let both = told("compare", &[&new, &out], "");
     assert!(both.contains("\nQ over all states\n") && !both.contains("typical states of"), "{both}");
@@ -173,7 +174,7 @@ fn older_runs_stay_as_they_were() {
 
 #[test]
 fn tables_have_the_rows_of_the_states_asked_for() {
-    let out = run("states-tables", "");
+    let out = run("states-tables", MASSIVE);
     make_new(&out);
     let lines = |flags: &str| told("show", &[&out], &format!("{flags} --format csv")).lines().count() - 1;
     let groups = table(&out, "groups");
@@ -190,7 +191,7 @@ fn tables_have_the_rows_of_the_states_asked_for() {
     let layers = told("show", &[&out], "--table layers --states all --frequency 5:61 --format csv");
     assert!(layers.contains(",selected,q,") && layers.contains(",all,q,") && !layers.contains(",typical"), "{layers}");
 
-    refused("show", &[&out], "--table token-components", "this run has no table `token-components`");
+    refused("show", &[&out], "--table weights", "this run has no table `weights`");
     let counts =
         Table::new([("layer", Column::Integer(vec![Some(1)])), ("token", Column::Text(vec![Some("the".to_owned())]))]).expect("a table");
     for (name, file) in [("massive", "massive"), ("token-components", "token_components")] {
@@ -201,7 +202,7 @@ fn tables_have_the_rows_of_the_states_asked_for() {
 
 #[test]
 fn comparisons_lead_with_typical_states_if_one_of_the_runs_does() {
-    let (one, other) = (run("states-one", ""), run("states-other", "--massive 1000"));
+    let (one, other) = (run("states-one", MASSIVE), run("states-other", "--massive 1000"));
     make_new(&one);
     make_new(&other);
     assert!(told("show", &[&other], "").contains("\nover the ") && !told("show", &[&other], "").contains("typical"));
