@@ -236,7 +236,7 @@ def read_sentences(model: Model, text: Path) -> list[list[int]]:
 
 def flops_per_token(model: Model, sentences: list[list[int]]) -> float:
     """Two for every weight of a block's linear layers, and four times width for every key a query sees, on average."""
-    blocks, _ = reference.find_blocks(model.model)
+    blocks, _, _ = reference.find_blocks(model.model)
     layers = model.config.get_text_config().num_hidden_layers
     weights = sum(module.weight.numel() for block in blocks for module in block.modules() if isinstance(module, (torch.nn.Linear, Conv1D)))
     weights = weights * layers / len(blocks)  # blocks that share weights are run as often

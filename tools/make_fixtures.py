@@ -208,7 +208,7 @@ def liveliness(folder: Path, ids: list[int], points: reference.Points) -> str:
     """Whether attention and activations matter: the mean of the largest attention weight of each query, the standard
     deviation of what enters the activations, and the rms of the last block."""
     model = reference.load(folder, attention="eager")
-    blocks, _ = reference.find_blocks(model)
+    blocks, _, _ = reference.find_blocks(model)
     inputs = []
     for block in blocks:
         for name, module in block.named_modules():

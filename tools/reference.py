@@ -5,6 +5,7 @@ Shared by ``make_fixtures.py`` (which stores them) and ``parity.py`` (which comp
     embedding     what enters the first block
     block.i       what leaves block i, counted from 1, before any final norm
     final_norm    what leaves the norm after the last block, where the model has one
+    projected     what leaves the projection after everything else, where the model has one, at a width of its own
 
 They are taken with forward hooks, not from ``output_hidden_states``: that tuple replaces the last block's output by the
 model's last state, so that in a model with a final norm the state before it is lost. How the tuple relates to the
@@ -28,6 +29,7 @@ logging.disable_progress_bar()
 #: What the families call their list of blocks, and the norm that stands beside it.
 BLOCK_LISTS = ("layer", "layers", "h", "albert_layer_groups")
 FINAL_NORMS = ("ln_f", "norm", "final_norm", "final_layer_norm")
+PROJECTIONS = ("project_out",)
 
 
 @dataclass
@@ -37,6 +39,7 @@ class Points:
     embedding: torch.Tensor
     blocks: list[torch.Tensor]
     final_norm: torch.Tensor | None
+    projected: torch.Tensor | None
     #: the library's own ``hidden_states``
     hidden_states: list[torch.Tensor]
 
@@ -46,6 +49,8 @@ class Points:
         named |= {f"block.{number}": states for number, states in enumerate(self.blocks, start=1)}
         if self.final_norm is not None:
             named["final_norm"] = self.final_norm
+        if self.projected is not None:
+            named["projected"] = self.projected
         return named
 
     def mapping(self) -> str:
@@ -56,14 +61,12 @@ class Points:
         for number, states in enumerate(self.blocks[:-1], start=1):
             assert torch.equal(self.hidden_states[number], states), f"hidden_states[{number}] is not block {number}"
         text = "hidden_states[0] = embedding, hidden_states[i] = block.i for i < layers"
-        last, expected, name = self.hidden_states[-1], self.blocks[-1], "block.layers"
+        expected, name = self.blocks[-1], "block.layers"
         if self.final_norm is not None:
             expected, name = self.final_norm, "final_norm"
-        if last.shape != expected.shape:
-            # OPT with word_embed_proj_dim != hidden_size: the library's last state went through project_out, back to
-            # the width of the token vectors. No point of ours is that state; block.layers is the one before it.
-            return f"{text}, hidden_states[-1] = project_out({name}), which is none of the points"
-        assert torch.equal(last, expected), f"hidden_states[-1] is not {name}"
+        if self.projected is not None:
+            expected, name = self.projected, "projected"
+        assert torch.equal(self.hidden_states[-1], expected), f"hidden_states[-1] is not {name}"
         return f"{text}, hidden_states[-1] = {name}"
 
 
@@ -103,8 +106,8 @@ def text_model(model):
     return getattr(model, "language_model", None) or getattr(model, "decoder", None) or model
 
 
-def find_blocks(model) -> tuple[list[torch.nn.Module], torch.nn.Module | None]:
-    """The modules that are blocks (where weights are shared, each once) and the final norm, in any of our families."""
+def find_blocks(model) -> tuple[list[torch.nn.Module], torch.nn.Module | None, torch.nn.Module | None]:
+    """The modules that are blocks (where weights are shared, each once), the final norm and the last projection, in any of our families."""
     text = text_model(model)
     candidates = [
         (name.count("."), name)
@@ -118,16 +121,20 @@ def find_blocks(model) -> tuple[list[torch.nn.Module], torch.nn.Module | None]:
     blocks = list(text.get_submodule(name))
     if hasattr(blocks[0], "albert_layers"):  # groups of blocks
         blocks = [block for group in blocks for block in group.albert_layers]
-    norms = [norm for norm in (getattr(holder, norm, None) for norm in FINAL_NORMS) if norm is not None]
-    return blocks, norms[0] if norms else None
+
+    def first_of(names):
+        return next((module for module in (getattr(holder, name, None) for name in names) if module is not None), None)
+
+    return blocks, first_of(FINAL_NORMS), first_of(PROJECTIONS)
 
 
 def capture(model, ids: list[int] | torch.Tensor) -> Points:
     """The points of one sequence, alone and without padding."""
-    blocks, norm = find_blocks(model)
+    blocks, norm, projection = find_blocks(model)
     embedding: list[torch.Tensor] = []
     outputs: list[torch.Tensor] = []
     normed: list[torch.Tensor] = []
+    projected: list[torch.Tensor] = []
 
     def states(value):
         return (value[0] if isinstance(value, tuple) else value).detach()[0].clone()
@@ -143,8 +150,9 @@ def capture(model, ids: list[int] | torch.Tensor) -> Points:
     for block in blocks:
         handles.append(block.register_forward_pre_hook(before_block, with_kwargs=True))
         handles.append(block.register_forward_hook(after_block))
-    if norm is not None:
-        handles.append(norm.register_forward_hook(lambda _module, _arguments, output: normed.append(states(output))))
+    for module, found in [(norm, normed), (projection, projected)]:
+        if module is not None:
+            handles.append(module.register_forward_hook(lambda _module, _arguments, output, found=found: found.append(states(output))))
     try:
         model.config.use_cache = False
         ids = torch.as_tensor(ids, dtype=torch.long)[None]
@@ -154,7 +162,7 @@ def capture(model, ids: list[int] | torch.Tensor) -> Points:
         for handle in handles:
             handle.remove()
     hidden_states = [state[0] for state in result.hidden_states]
-    return Points(embedding[0], outputs, normed[0] if normed else None, hidden_states)
+    return Points(embedding[0], outputs, normed[0] if normed else None, projected[0] if projected else None, hidden_states)
 
 
 def deviation(found: torch.Tensor, expected: torch.Tensor) -> float:

@@ -1,7 +1,7 @@
 // What stands out in a run: a few sentences with their numbers, each with the figure that shows it.
 
 import type { Book, Run } from "./data/run";
-import { pointTitle } from "./data/run";
+import { pointKey, pointTitle } from "./data/run";
 import type { Curve, Profile, Value } from "./data/layers";
 import { best } from "./stats/best";
 import { link } from "./state";
@@ -44,7 +44,7 @@ function topic(book: Book, title: string, about: string, find: (run: Run) => Fin
 
 const place = (value: Value): string => pointTitle(value.layer, value.point);
 
-const key = (value: Value): string => `${value.layer ?? ""}${value.point === "final_norm" ? "n" : ""}`;
+const key = (value: Value): string => pointKey(value.layer, value.point);
 
 const all = (profile: Profile): Value[] => (profile.before ? [...profile.values, profile.before] : profile.values);
 

@@ -1,7 +1,7 @@
 //! Writes the hidden states of token sequences at every point: `states FOLDER IDS.json OUT.safetensors`.
 //!
-//! IDS.json is a list of lists of token ids; tensors are named `embedding.{s}`, `block.{i}.{s}` and `final_norm.{s}` for
-//! sequence `s`. Made for comparisons with other implementations.
+//! IDS.json is a list of lists of token ids; tensors are named `embedding.{s}`, `block.{i}.{s}`, `final_norm.{s}` and `projected.{s}`
+//! for sequence `s`. Made for comparisons with other implementations.
 
 use std::error::Error;
 use std::path::Path;
@@ -21,6 +21,7 @@ impl Observer<Cpu> for Keep {
                 Point::Embedding => format!("embedding.{sequence}"),
                 Point::Block(block) => format!("block.{block}.{sequence}"),
                 Point::FinalNorm => format!("final_norm.{sequence}"),
+                Point::Projected => format!("projected.{sequence}"),
             };
             let shape = vec![rows.len(), states.width];
             let values = states.as_slice()[rows.start * states.width..rows.end * states.width].to_vec();

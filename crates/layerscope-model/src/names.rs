@@ -30,6 +30,7 @@ pub enum Slot {
     GateUp,
     Down,
     FinalNorm,
+    OutputProjection,
 }
 
 impl fmt::Display for Slot {

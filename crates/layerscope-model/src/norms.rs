@@ -58,6 +58,7 @@ impl Model {
                 self.norm(Slot::AfterFeedForwardNorm, Some(number), last)
             }
             Point::FinalNorm => self.norm(Slot::FinalNorm, None, self.spec.final_norm),
+            Point::Projected => Ok(None),
         }
     }
 

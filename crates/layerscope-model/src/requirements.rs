@@ -62,6 +62,9 @@ impl Requirements {
             needs.block(block, spec.width);
         }
         needs.norm(Slot::FinalNorm, 0, spec.final_norm, spec.width);
+        if let Some(width) = spec.output_projection {
+            needs.linear(Slot::OutputProjection, 0, width, spec.width, false);
+        }
         needs
     }
 

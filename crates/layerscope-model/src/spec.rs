@@ -19,6 +19,8 @@ pub struct ModelSpec {
     pub blocks: Vec<BlockSpec>,
     /// The normalization after the last block.
     pub final_norm: Option<NormSpec>,
+    /// Width to which a last linear layer, without bias, takes the states after everything else.
+    pub output_projection: Option<usize>,
 }
 
 /// Token, position and type vectors, and what is done to their sum.

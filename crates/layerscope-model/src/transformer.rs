@@ -1,4 +1,4 @@
-//! The forward pass: embed, blocks, final norm, each point's states pushed to the observer and forgotten.
+//! The forward pass: embed, blocks, final norm, projection, each point's states pushed to the observer and forgotten.
 
 use layerscope_compute::{Backend, States};
 
@@ -21,6 +21,7 @@ pub struct Transformer<B: Backend> {
     embedding: EmbeddingWeights<B>,
     blocks: Vec<Block<B>>,
     final_norm: Option<B::Norm>,
+    output_projection: Option<B::Linear>,
     /// The different rotations of the blocks; each batch computes their angles once.
     rotaries: Vec<RotarySpec>,
 }
@@ -44,7 +45,8 @@ impl<B: Backend> Transformer<B> {
         }
         let embedding = loader.embedding(&spec)?;
         let final_norm = loader.final_norm(&spec)?;
-        Ok(Transformer { backend, spec, embedding, blocks, final_norm, rotaries })
+        let output_projection = loader.output_projection(&spec)?;
+        Ok(Transformer { backend, spec, embedding, blocks, final_norm, output_projection, rotaries })
     }
 
     /// What this model computes.
@@ -59,7 +61,7 @@ impl<B: Backend> Transformer<B> {
 
     /// The points in the order they are observed.
     pub fn points(&self) -> Vec<Point> {
-        Point::all(self.spec.blocks.len(), self.spec.final_norm.is_some())
+        self.spec.points()
     }
 
     /// A stream and buffers for one worker, for batches of up to `tokens` tokens.
@@ -69,7 +71,7 @@ impl<B: Backend> Transformer<B> {
 
     /// Runs one batch, showing the states of every point to the observer. When it returns, the device is done with the batch.
     pub fn forward<O: Observer<B>>(&self, batch: &Batch, space: &mut Workspace<B>, observer: &mut O) -> Result<(), O::Error> {
-        self.forward_to(Point::FinalNorm, batch, space, observer)
+        self.forward_to(Point::Projected, batch, space, observer)
     }
 
     /// The same, but nothing is computed beyond `last`.
@@ -94,7 +96,7 @@ impl<B: Backend> Transformer<B> {
     fn run<O: Observer<B>>(&self, last: Point, batch: &Batch, space: &mut Workspace<B>, observer: &mut O) -> Result<(), O::Error> {
         let backend = &self.backend;
         let mut show = |at: Point, stream: &mut B::Stream, buffer: &B::Buffer| {
-            observer.observe(batch, at, &mut States { backend, stream, buffer, rows: batch.tokens(), width: self.spec.width })
+            observer.observe(batch, at, &mut States { backend, stream, buffer, rows: batch.tokens(), width: self.spec.width_at(at) })
         };
         self.write_offsets(batch, space);
         self.write_angles(batch, space);
@@ -104,9 +106,14 @@ impl<B: Backend> Transformer<B> {
             block.forward(backend, batch.tokens(), space);
             show(Point::Block(i + 1), &mut space.stream, &space.residual)?;
         }
-        if let Some(norm) = self.final_norm.as_ref().filter(|_| last == Point::FinalNorm) {
+        if let Some(norm) = self.final_norm.as_ref().filter(|_| last >= Point::FinalNorm) {
             backend.apply_norm(&mut space.stream, &space.residual, batch.tokens(), norm, &mut space.normed);
             show(Point::FinalNorm, &mut space.stream, &space.normed)?;
+        }
+        if let Some(projection) = self.output_projection.as_ref().filter(|_| last == Point::Projected) {
+            let states = if self.final_norm.is_some() { &space.normed } else { &space.residual };
+            backend.apply_linear(&mut space.stream, states, batch.tokens(), projection, None, &mut space.branch);
+            show(Point::Projected, &mut space.stream, &space.branch)?;
         }
         Ok(())
     }

@@ -64,6 +64,10 @@ impl<B: Backend> Loader<'_, B> {
         self.norm(Slot::FinalNorm, 0, spec.final_norm, spec.width)
     }
 
+    pub fn output_projection(&self, spec: &ModelSpec) -> Result<Option<B::Linear>> {
+        spec.output_projection.map(|_| self.linear(Slot::OutputProjection, 0)).transpose()
+    }
+
     /// The weights of every block; blocks that share weights and norms share them here too.
     pub fn blocks(&self, spec: &ModelSpec) -> Result<Vec<Arc<BlockWeights<B>>>> {
         let mut stored: Vec<Arc<BlockWeights<B>>> = Vec::with_capacity(spec.blocks.len());

@@ -16,7 +16,7 @@ pub struct Workspace<B: Backend> {
     pub(crate) residual: B::Buffer,
     /// The output of a norm.
     pub(crate) normed: B::Buffer,
-    /// The output of one half of a block, before it joins the residual stream.
+    /// The output of one half of a block, before it joins the residual stream; after the blocks, the projected states.
     pub(crate) branch: B::Buffer,
     /// The other half's, in parallel blocks.
     pub(crate) other_branch: B::Buffer,
@@ -78,7 +78,7 @@ impl BufferWidths {
     fn of(spec: &ModelSpec) -> BufferWidths {
         let widest = |of: &dyn Fn(&BlockSpec) -> usize| spec.blocks.iter().map(of).max().unwrap_or(0);
         BufferWidths {
-            residual: spec.width.max(spec.embedding.width),
+            residual: spec.width.max(spec.embedding.width).max(spec.output_projection.unwrap_or(0)),
             parallel: widest(&|block| if matches!(block.residual, Residual::Parallel { .. }) { spec.width } else { 0 }),
             qkv: widest(&|block| block.attention.qkv_width()),
             context: widest(&|block| block.attention.heads * block.attention.head_dim),
@@ -136,6 +136,7 @@ mod tests {
             embedding: EmbeddingSpec::tokens(64),
             blocks: block.repeat(3),
             final_norm: None,
+            output_projection: None,
         };
         // Three buffers of the model's width, queries, keys and values, context, hidden layer.
         let floats = 3 * 64 + 3 * 64 + 64 + 256;
@@ -144,5 +145,7 @@ mod tests {
         assert_eq!(stream_memory(&cpu, &spec, 100), Memory::on_host(100 * 256));
         assert_eq!(stream_memory(&cpu, &spec, 5000), Memory::on_host(1024 * 256));
         assert_eq!(workspace_memory(&cpu, &spec, 10) * 2, Memory::on_host(2 * 10 * (4 * floats + 256)));
+        let wider = ModelSpec { output_projection: Some(80), ..spec };
+        assert_eq!(activation_memory(&cpu, &wider, 100), Memory::on_host((floats + 3 * (80 - 64)) * 100 * 4));
     }
 }

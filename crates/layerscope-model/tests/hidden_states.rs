@@ -7,7 +7,7 @@ use std::path::Path;
 use layerscope_compute::cpu::Isa;
 use layerscope_compute::{Cpu, Reference};
 use layerscope_model::families::FAMILIES;
-use layerscope_model::{Model, Transformer};
+use layerscope_model::{Model, Point, Transformer};
 use support::{Golden, states_of, variants};
 
 /// Largest difference, as a share of the layer's root mean square.
@@ -56,6 +56,27 @@ fn every_family_equals_the_reference_library_at_every_point() {
         }
     }
     assert!(failures.is_empty(), "{} of {compared} differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The library's last hidden state of these went through the projection.
+#[test]
+fn the_last_state_of_a_model_with_a_projection_has_a_width_of_its_own() {
+    for (name, width, before) in [("350m", 16, Point::Block(2)), ("projected-pre-norm", 32, Point::FinalNorm)] {
+        let variant = support::fixtures().join("opt").join(name);
+        let golden = Golden::open(&variant);
+        let transformer = load(&variant);
+        let spec = transformer.spec();
+        let points = transformer.points();
+        assert_eq!(points[points.len() - 2..], [before, Point::Projected], "{name}");
+        assert_eq!((spec.hidden_state(before), spec.hidden_state(Point::Projected)), (None, Some(2)), "{name}");
+        assert_eq!((spec.width_at(before), spec.width_at(Point::Projected)), (24, width), "{name}");
+        let states = states_of(&transformer, &golden.sequences);
+        for (sequence, ids) in golden.sequences.iter().enumerate() {
+            let reference = golden.states(Point::Projected, sequence).expect("the library's last state");
+            assert_eq!(reference.len(), ids.len() * width, "{name}");
+            assert!(deviation(&states[&(Point::Projected, sequence)], &reference) <= TOLERANCE, "{name}");
+        }
+    }
 }
 
 #[test]

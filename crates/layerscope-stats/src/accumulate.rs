@@ -63,7 +63,7 @@ pub trait Accumulate: Backend {
     fn fetch<'a>(&self, resident: &'a Self::Resident) -> Result<Cow<'a, PointState>>;
 
     /// What the state of one point takes.
-    fn point_memory(&self, shape: &PointShape, first: bool) -> Memory;
+    fn point_memory(&self, shape: &PointShape) -> Memory;
     /// What a worker's space grows to with batches of `rows` rows.
     fn space_memory(&self, sketches: SketchSet, rows: usize, dim: usize) -> Memory;
 }
@@ -139,8 +139,8 @@ impl<B: HostBackend> Accumulate for B {
         Ok(Cow::Borrowed(resident))
     }
 
-    fn point_memory(&self, shape: &PointShape, first: bool) -> Memory {
-        Memory::on_host(shape.bytes(first))
+    fn point_memory(&self, shape: &PointShape) -> Memory {
+        Memory::on_host(shape.bytes())
     }
 
     fn space_memory(&self, sketches: SketchSet, rows: usize, dim: usize) -> Memory {

@@ -9,7 +9,7 @@
 //! use layerscope_stats::{BatchInfo, BatchRows, PointShape, PointState};
 //!
 //! let sketches = SketchSet::of(&[SketchKind::Units, SketchKind::Covariance]);
-//! let mut state = PointState::new(&PointShape { groups: 2, dim: 1, kept: 1, chosen: 0, sketches }, true, None);
+//! let mut state = PointState::new(&PointShape { groups: 2, dim: 1, previous: None, kept: 1, chosen: 0, sketches }, None);
 //! let mut space = BatchSpace::new();
 //!
 //! // Three states of groups 0, 1 and 0; the last is kept whole.
@@ -36,6 +36,8 @@ pub struct PointShape {
     pub groups: usize,
     /// Components.
     pub dim: usize,
+    /// Components at the measured point before it; None for the first.
+    pub previous: Option<usize>,
     /// Kept states.
     pub kept: usize,
     /// Groups whose components are measured one by one.
@@ -46,9 +48,9 @@ pub struct PointShape {
 
 impl PointShape {
     /// Memory of the state of one point; the first has no products with an earlier one.
-    pub fn bytes(&self, first: bool) -> usize {
+    pub fn bytes(&self) -> usize {
         PointMoments::bytes(self.groups, self.dim, self.sketches.contains(SketchKind::Units))
-            + Sketches::bytes(self.sketches, &self.of_sketches(first, None))
+            + Sketches::bytes(self.sketches, &self.of_sketches(None))
             + self.kept * self.dim * size_of::<f32>()
             + self.chosen * PointMoments::chosen_bytes(self.dim)
     }
@@ -56,11 +58,11 @@ impl PointShape {
     /// What more it takes where states are massive: matrices are kept of them apart.
     pub fn massive_bytes(&self) -> usize {
         let matrices = [SketchKind::Covariance, SketchKind::Pairs].into_iter().filter(|kind| self.sketches.contains(*kind));
-        matrices.map(|kind| Sketches::bytes(SketchSet::of(&[kind]), &self.of_sketches(false, None))).sum()
+        matrices.map(|kind| Sketches::bytes(SketchSet::of(&[kind]), &self.of_sketches(None))).sum()
     }
 
-    fn of_sketches(&self, first: bool, massive: Option<f64>) -> SketchShape {
-        SketchShape { dim: self.dim, previous: (!first).then_some(self.dim), massive }
+    fn of_sketches(&self, massive: Option<f64>) -> SketchShape {
+        SketchShape { dim: self.dim, previous: self.previous, massive }
     }
 }
 
@@ -78,11 +80,11 @@ pub struct PointState {
 }
 
 impl PointState {
-    /// Empty; `first` is the first of the measured points, and states whose norm exceeds `massive` are massive.
-    pub fn new(shape: &PointShape, first: bool, massive: Option<f64>) -> PointState {
+    /// Empty; states whose norm exceeds `massive` are massive.
+    pub fn new(shape: &PointShape, massive: Option<f64>) -> PointState {
         PointState {
             moments: PointMoments::of(shape.groups, shape.dim, massive, shape.sketches.contains(SketchKind::Units)),
-            sketches: Sketches::new(shape.sketches, &shape.of_sketches(first, massive)),
+            sketches: Sketches::new(shape.sketches, &shape.of_sketches(massive)),
             kept: vec![0.0; shape.kept * shape.dim],
             excluded: 0,
         }

@@ -10,8 +10,12 @@ use support::network::{Network, Run};
 const SET: SketchSet = SketchSet::of(&[SketchKind::Units, SketchKind::Covariance, SketchKind::Pairs, SketchKind::Blocks]);
 const DIM: usize = 6;
 
+fn shape(first: bool) -> PointShape {
+    PointShape { groups: 40, dim: DIM, previous: (!first).then_some(DIM), kept: 3, chosen: 0, sketches: SET }
+}
+
 fn state(first: bool) -> PointState {
-    PointState::new(&PointShape { groups: 40, dim: DIM, kept: 3, chosen: 0, sketches: SET }, first, Some(50.0))
+    PointState::new(&shape(first), Some(50.0))
 }
 
 /// Two points of one width, and what a batch of all rows says.
@@ -162,11 +166,10 @@ fn states_merge_and_say_what_they_take() {
         twice.merge_renamed(state, &names).unwrap();
         assert_eq!(twice.states(), 2 * state.states());
     }
-    let shape = PointShape { groups: 40, dim: DIM, kept: 3, chosen: 0, sketches: SET };
     let previous = |previous| SketchShape { dim: DIM, previous, massive: None };
     let pairs = Sketches::bytes(SET, &previous(Some(DIM))) - Sketches::bytes(SET, &previous(None));
-    assert_eq!(shape.bytes(false) - shape.bytes(true), pairs);
+    assert_eq!(shape(false).bytes() - shape(true).bytes(), pairs);
     let stored: usize = state(false).encode().0.values().map(|tensor| tensor.values.len() * 8).sum();
-    assert!(shape.bytes(false).abs_diff(stored) < stored / 20, "{} {stored}", shape.bytes(false)); // counts and mean norms are beside it
+    assert!(shape(false).bytes().abs_diff(stored) < stored / 20, "{} {stored}", shape(false).bytes()); // counts and mean norms are beside it
     assert!(whole.points[1].clone().sketches.merge(&whole.points[2].sketches).is_err());
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use layerscope::internals::{Items, KeepSettings, Kept, WorkSettings, Workers};
 use layerscope_compute::Cpu;
 use layerscope_corpus::{DocumentId, OnError, Sequence, SpoolBatch};
-use layerscope_model::{Batch, Blind, Model, Point, forward_all};
+use layerscope_model::{Batch, Blind, Model, forward_all};
 use layerscope_stats::measure::{Family, needs};
 use layerscope_stats::sketch::SketchKind;
 use layerscope_stats::{PointShape, PointState};
@@ -45,8 +45,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let tokens: usize = batches.iter().map(Batch::tokens).sum();
     let sample = if sketches.contains(SketchKind::Sample) { tokens / SAMPLED } else { 0 };
     let kept = Kept::choose(&KeepSettings { sample, ..KeepSettings::default() }, items.iter().cloned().map(Ok))?;
-    let shape = PointShape { groups: group_of.len(), dim: transformer.spec().width, kept: kept.len(), chosen: 0, sketches };
-    let states = transformer.points().into_iter().map(|at| (at, PointState::new(&shape, at == Point::Embedding, Some(1e9)))).collect();
+    let (spec, points) = (transformer.spec(), transformer.points());
+    let shape = |at: usize| PointShape {
+        groups: group_of.len(),
+        dim: spec.width_at(points[at]),
+        previous: at.checked_sub(1).map(|before| spec.width_at(points[before])),
+        kept: kept.len(),
+        chosen: 0,
+        sketches,
+    };
+    let states = (0..points.len()).map(|at| (points[at], PointState::new(&shape(at), Some(1e9)))).collect();
     let settings = WorkSettings { kept: &kept, sketches, before: None, on_error: OnError::Fail, threads, rows };
     let workers = Workers::new(&transformer, states, 0, settings)?;
     let mut entered = 0;

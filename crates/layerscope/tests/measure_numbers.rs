@@ -65,6 +65,29 @@ fn every_family_equals_the_definitions() {
     println!("{} values of {} families, worst deviation {:.1e}: {}", seen.compared, FAMILIES.len(), seen.worst.0, seen.worst.1);
 }
 
+/// The states after the last projection: narrower than the others, or wider; after the last block, or after a final norm.
+#[test]
+fn a_point_with_a_width_of_its_own_equals_the_definitions() {
+    let folder = empty_folder("numbers-projected");
+    let documents = documents(28);
+    let corpus = write(&documents, &folder);
+    let mut seen = Comparison::default();
+    for (fixture, width) in [("350m", 16), ("projected-pre-norm", 32)] {
+        let checkpoint = model(&format!("opt/{fixture}"), &format!("numbers-projected-{fixture}"));
+        let out = folder.join(fixture);
+        let counting = Counting { grouping: "token", specials: "exclude", skip_first: 0 };
+        measured(&checkpoint, &corpus, &out, &flags(""));
+        compare(&checkpoint, &out, &literal(&checkpoint, &documents, counting), true, &mut seen);
+        let components = table(&out, "components");
+        let projected = |row: &usize| text(&components, "point", *row).as_deref() == Some("projected");
+        let of_all = |row: &usize| text(&components, "selection", *row).as_deref() == Some("all");
+        assert_eq!((0..components.rows()).filter(projected).filter(of_all).count(), width, "{fixture}");
+        let layers = table(&out, "layers");
+        let last = (0..layers.rows()).rfind(|row| number(&layers, "layer", *row) == Some(2.0));
+        assert_eq!(last.and_then(|row| text(&layers, "point", row)).as_deref(), Some("projected"), "{fixture}");
+    }
+}
+
 #[test]
 fn every_grouping_equals_the_definitions() {
     let folder = empty_folder("numbers-groupings");

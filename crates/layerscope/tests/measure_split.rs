@@ -152,7 +152,9 @@ fn batches_and_shards_agree_and_threads_to_the_bit() {
     let folder = empty_folder("split");
     let text = corpus("split-text", &sentences(900, 21));
     let mut worst = <(f64, String)>::default();
-    for (fixture, name) in [("bert/base", "split-post-norm"), ("gpt_neox/pythia", "split-rotary"), ("gemma3/1b", "split-rms")] {
+    for (fixture, name) in
+        [("bert/base", "split-post-norm"), ("gpt_neox/pythia", "split-rotary"), ("gemma3/1b", "split-rms"), ("opt/350m", "split-projected")]
+    {
         let checkpoint = model(fixture, name);
         let out = |what: &str| folder.join(format!("{name}-{what}"));
         let whole = out("whole");
@@ -196,7 +198,12 @@ fn a_second_device_gives_the_same_tables() {
     let folder = empty_folder("split-devices");
     let text = corpus("split-devices-text", &sentences(120, 27));
     let mut worst = <(f64, String)>::default();
-    for (fixture, name) in [("bert/base", "devices-post-norm"), ("gpt_neox/pythia", "devices-rotary"), ("gemma3/1b", "devices-rms")] {
+    for (fixture, name) in [
+        ("bert/base", "devices-post-norm"),
+        ("gpt_neox/pythia", "devices-rotary"),
+        ("gemma3/1b", "devices-rms"),
+        ("opt/350m", "devices-projected"),
+    ] {
         let checkpoint = model(fixture, name);
         let run = |device: &str, flags: &str| {
             let out = folder.join(format!("{name}-{device}"));

@@ -19,7 +19,7 @@ export interface Curve {
   selection: string;
 }
 
-/** A curve across layers, as the reference library counts them: the last value is after the final norm where there is one. */
+/** A curve across layers: the last value is after the final norm where there is one. States after a last projection have another width, and are not on it. */
 export interface Profile {
   values: Value[];
   /** The last block's own output, before the final norm. */
@@ -115,7 +115,7 @@ export class Layers {
   /** The curve across layers; of the last step where there are steps. */
   profile(curve: Curve, step?: number, selection = this.selection(curve)): Profile {
     const wanted = step ?? this.steps.at(-1) ?? null;
-    const values = this.values(curve, wanted, selection).filter((value) => value.layer !== null);
+    const values = this.values(curve, wanted, selection).filter((value) => value.layer !== null && value.point !== "projected");
     values.sort((a, b) => a.layer! - b.layer! || Number(a.point === "final_norm") - Number(b.point === "final_norm"));
     const norm = values.find((value) => value.point === "final_norm");
     const before = norm ? values.find((value) => value.layer === norm.layer && value.point !== "final_norm") ?? null : null;

@@ -127,13 +127,22 @@ export class Run {
 }
 
 function point(kind: Kind, entry: { layer: number | null; point: string; block: string; typical?: string }): Point {
-  return { ...entry, kind, key: `${entry.layer ?? ""}${entry.point === "final_norm" ? "n" : ""}`, title: pointTitle(entry.layer, entry.point) };
+  return { ...entry, kind, key: pointKey(entry.layer, entry.point), title: pointTitle(entry.layer, entry.point) };
 }
+
+/** A point in an address: what follows the last block has a letter. */
+export function pointKey(layer: number | null, point: string): string {
+  return `${layer ?? ""}${point === "final_norm" ? "n" : point === "projected" ? "p" : ""}`;
+}
+
+/** A point on an axis, by its key. */
+export const pointTick = (key: string, layer: number | null): string => (key.endsWith("n") ? "norm" : key.endsWith("p") ? "proj" : String(layer));
 
 /** A point in words. */
 export function pointTitle(layer: number | null, point: string): string {
   if (layer === null) return point.replace(/_/g, " ");
   if (point === "embedding") return "embedding (layer 0)";
+  if (point === "projected") return `layer ${layer}, after the projection`;
   return point === "final_norm" ? `layer ${layer}, after the final norm` : `layer ${layer}`;
 }
 

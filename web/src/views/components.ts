@@ -4,7 +4,7 @@ import { h, replace, s, select } from "../dom";
 import { frame, round } from "../chart/frame";
 import { lines } from "../chart/lines";
 import type { Columns } from "../data/blocks";
-import type { Book, Run } from "../data/run";
+import { pointTick, type Book, type Run } from "../data/run";
 import { Figure } from "../figure";
 import { howDefined } from "../how";
 import { note, route } from "../state";
@@ -74,7 +74,7 @@ async function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run
     figure.redraw();
     const drawn = new Figure({
       name: fileName("component", String(followed), column, run.label), title: `Component ${followed} through the layers`, small: true,
-      draw: (width) => lines({ width, height: 230, mark: place, x: { label: "layer", ticks: points.map((point, i) => ({ at: i, label: point.key.endsWith("n") ? "norm" : String(point.layer) })), format: (x) => points[x]!.title }, y: { label: title() }, series: [{ name: `component ${followed}`, colour: theme().series[0]!, shape: 0, points: way.map((y, x) => ({ x, y })) }], description: `${title()} of component ${followed} across the layers` }),
+      draw: (width) => lines({ width, height: 230, mark: place, x: { label: "layer", ticks: points.map((point, i) => ({ at: i, label: pointTick(point.key, point.layer) })), format: (x) => points[x]!.title }, y: { label: title() }, series: [{ name: `component ${followed}`, colour: theme().series[0]!, shape: 0, points: way.map((y, x) => ({ x, y })) }], description: `${title()} of component ${followed} across the layers` }),
       sheet: () => ({ names: ["layer", "point", "component", column], rows: points.map((point, i) => [point.layer, point.point, followed, way[i]!]) }), how,
     });
     replace(path, drawn.element);

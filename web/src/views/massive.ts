@@ -5,7 +5,7 @@ import { heat } from "../chart/heat";
 import { lines, type Series } from "../chart/lines";
 import type { Columns } from "../data/blocks";
 import type { Curve, Profile, Value } from "../data/layers";
-import { pointTitle, type Book, type Run } from "../data/run";
+import { pointTick, pointTitle, type Book, type Run } from "../data/run";
 import { Figure, howPanel } from "../figure";
 import { howDefined, howMeasured } from "../how";
 import { note } from "../state";
@@ -143,7 +143,7 @@ function way(run: Run, tables: Columns[]): Figure {
     name: fileName("massive-tokens", run.label), title: "Through the layers", note: `Massive states of the ${rows.length} most frequent tokens and positions (token @ position), colours logarithmic.`, states: "",
     draw: (width, say) => heat({
       width, say, log: true, whole: true, xLabel: "layer", yLabel: "token", label: "states", description: `Number of massive states of ${rows.length} tokens at ${points.length} layers`,
-      columns: points.map((point) => ({ label: point.key.endsWith("n") ? "norm" : String(point.layer), title: pointTitle(point.layer, point.point) })),
+      columns: points.map((point) => ({ label: pointTick(point.key, point.layer), title: pointTitle(point.layer, point.point) })),
       rows, value: (row, column) => rows[row]!.counts[column]!,
     }),
     sheet: () => ({ names: ["layer", "point", ...tables[0]!.names], rows: tables.flatMap((table, k) => Array.from({ length: table.rows }, (_, row) => [points[k]!.layer, points[k]!.point, ...table.names.map((name) => table.cell(name, row))])) }),

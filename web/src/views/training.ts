@@ -3,7 +3,7 @@
 import { choice, h, replace, select } from "../dom";
 import { heat } from "../chart/heat";
 import { lines, type Series } from "../chart/lines";
-import type { Book, Run } from "../data/run";
+import { pointKey, pointTick, pointTitle, type Book, type Run } from "../data/run";
 import type { Curve, Value } from "../data/layers";
 import { Figure } from "../figure";
 import { howMeasured, selectionTitle } from "../how";
@@ -61,13 +61,13 @@ function drawings(book: Book, run: Run, curve: Curve, log: boolean): (Node | nul
   const layered = values.filter((value) => value.layer !== null);
   const steps = run.steps.filter((step) => values.some((value) => value.step === step));
   if (layered.length === 0) return [embeddings(run, values, steps, title, how, sheet, log)];
-  const points = [...new Map(layered.map((value) => [`${value.layer}${value.point === "final_norm" ? "n" : ""}`, value])).entries()].sort((a, b) => a[1].layer! - b[1].layer! || a[0].length - b[0].length);
-  const lookup = new Map(layered.map((value) => [`${value.step}/${value.layer}${value.point === "final_norm" ? "n" : ""}`, value.value]));
+  const points = [...new Map(layered.map((value) => [pointKey(value.layer, value.point), value])).entries()].sort((a, b) => a[1].layer! - b[1].layer! || (a[0] < b[0] ? -1 : 1));
+  const lookup = new Map(layered.map((value) => [`${value.step}/${pointKey(value.layer, value.point)}`, value.value]));
   const map = new Figure({
     name: fileName("steps", curve.measure, run.label), title: `${capital(title)}, step by layer`, states,
     draw: (width, say) => heat({
       width, say, log, xLabel: "layer", yLabel: "step", label: "", description: `${title} at ${steps.length} steps and ${points.length} points`,
-      columns: points.map(([key, value]) => ({ label: key.endsWith("n") ? "norm" : String(value.layer), title: key.endsWith("n") ? "after the final norm" : `layer ${value.layer}` })),
+      columns: points.map(([key, value]) => ({ label: pointTick(key, value.layer), title: pointTitle(value.layer, value.point) })),
       rows: steps.map((step) => ({ label: count(step), title: `step ${count(step)}` })),
       value: (row, column) => lookup.get(`${steps[row]}/${points[column]![0]}`) ?? NaN,
     }), sheet, how,
@@ -91,7 +91,7 @@ function overSteps(run: Run, curve: Curve, layered: Value[], steps: number[], ti
     return own.reduce((sum, value) => sum + value.value, 0) / own.length;
   };
   const norm = layered.find((value) => value.point === "final_norm");
-  const at = (step: number, after: boolean) => layered.find((value) => value.step === step && value.layer === norm?.layer && (value.point === "final_norm") === after)?.value ?? NaN;
+  const at = (step: number, after: boolean) => layered.find((value) => value.step === step && value.layer === norm?.layer && value.point === (after ? "final_norm" : "block"))?.value ?? NaN;
   const x = (step: number) => Math.log10(1 + step);
   const curves: [string, (step: number) => number][] = [["mean over the layers", mean]];
   if (norm) curves.push(["before the final norm", (step) => at(step, false)], ["after it", (step) => at(step, true)]);

@@ -57,6 +57,7 @@ pub(super) fn encoder(config: &mut ConfigReader, default_activation: &str) -> Mo
         },
         blocks: block.repeat(config.layers(&["num_hidden_layers"])),
         final_norm: None,
+        output_projection: None,
     }
 }
 

@@ -48,6 +48,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         embedding: EmbeddingSpec { norm: Some(norm), ..EmbeddingSpec::tokens(width) },
         blocks: block.repeat(config.layers(&["n_layer", "num_hidden_layers"])),
         final_norm: Some(norm),
+        output_projection: None,
     }
 }
 

@@ -39,6 +39,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         },
         blocks: block.repeat(config.layers(&["n_layers", "num_hidden_layers"])),
         final_norm: None,
+        output_projection: None,
     }
 }
 

@@ -57,6 +57,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         embedding: EmbeddingSpec::tokens(width),
         blocks: block.repeat(config.layers(&["num_hidden_layers", "n_layer"])),
         final_norm: Some(norm),
+        output_projection: None,
     }
 }
 

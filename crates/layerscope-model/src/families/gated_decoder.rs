@@ -79,6 +79,7 @@ pub(super) fn without_positions(config: &mut ConfigReader, defaults: &Defaults) 
         embedding: EmbeddingSpec::tokens(width),
         blocks: block.repeat(config.layers(&["num_hidden_layers"])),
         final_norm: Some(norm),
+        output_projection: None,
     }
 }
 

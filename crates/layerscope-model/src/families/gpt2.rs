@@ -41,6 +41,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         embedding: EmbeddingSpec { positions: Some(LearnedPositions { rows: positions, offset: 0 }), ..EmbeddingSpec::tokens(width) },
         blocks: block.repeat(config.layers(&["n_layer", "num_hidden_layers"])),
         final_norm: Some(norm),
+        output_projection: None,
     }
 }
 

@@ -51,6 +51,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         embedding: EmbeddingSpec::tokens(width),
         blocks: block.repeat(config.layers(&["num_hidden_layers"])),
         final_norm: Some(norm),
+        output_projection: None,
     }
 }
 

@@ -79,6 +79,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         embedding: EmbeddingSpec { norm: Some(norm), ..EmbeddingSpec::tokens(width) },
         blocks,
         final_norm: Some(norm),
+        output_projection: None,
     }
 }
 

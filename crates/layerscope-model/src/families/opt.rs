@@ -1,5 +1,5 @@
 //! OPT: learned positions that start at row 2; norms before each half of a block, or after it (350m, whose token vectors
-//! are narrower than the model).
+//! are narrower than the model, as are the states it ends with).
 
 use super::Family;
 use crate::config::ConfigReader;
@@ -49,6 +49,8 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
         },
         blocks: block.repeat(config.layers(&["num_hidden_layers"])),
         final_norm: final_norm.then_some(norm),
+        // Back to the tokens' width, which the head reads.
+        output_projection: (token_width != width).then_some(token_width),
     }
 }
 
@@ -70,8 +72,8 @@ const NAMES: Names = Names {
         (Slot::Down, "layers.{}.fc2"),
         (Slot::AfterFeedForwardNorm, "layers.{}.final_layer_norm"),
         (Slot::FinalNorm, "final_layer_norm"),
+        (Slot::OutputProjection, "project_out"),
     ],
-    // `project_out` leads from the last state back to the tokens' width, for the head.
-    ignored: &["project_out.weight", "lm_head.weight", "score.*", "qa_outputs.*"],
+    ignored: &["lm_head.weight", "score.*", "qa_outputs.*"],
     linear_layout: LinearLayout::OutIn,
 };

@@ -88,6 +88,7 @@ fn opt() {
     assert_eq!((model.embedding.width, model.embedding.projection), (768, None));
     assert_eq!(model.blocks[0].norms, BlockNorms::pre(NormSpec::layer(1e-5)));
     assert_eq!(model.final_norm, Some(NormSpec::layer(1e-5)));
+    assert_eq!(model.output_projection, None);
     assert_eq!(model.blocks[0].feed_forward.activation, Activation::Relu);
 
     let model = checkpoint("opt-350m");
@@ -95,7 +96,7 @@ fn opt() {
     assert_eq!(model.embedding.width, 512);
     assert_eq!(model.embedding.projection, Some(Projection { bias: false, before_positions: true }));
     assert_eq!(model.blocks[0].norms, BlockNorms::post(NormSpec::layer(1e-5)));
-    assert_eq!(model.final_norm, None);
+    assert_eq!((model.final_norm, model.output_projection), (None, Some(512)));
 
     let bare = json!({"enable_bias": false, "layer_norm_elementwise_affine": false, "_remove_final_layer_norm": true});
     let bare = spec_of("opt-125m", bare);

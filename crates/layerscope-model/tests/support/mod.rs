@@ -62,6 +62,7 @@ pub fn tensor_name(at: Point, sequence: usize) -> String {
         Point::Embedding => format!("embedding.{sequence}"),
         Point::Block(block) => format!("block.{block}.{sequence}"),
         Point::FinalNorm => format!("final_norm.{sequence}"),
+        Point::Projected => format!("projected.{sequence}"),
     }
 }
 

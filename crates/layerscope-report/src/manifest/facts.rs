@@ -61,7 +61,7 @@ pub struct ModelFacts {
 pub struct MeasuredPoint {
     /// The index of the reference library's `hidden_states`.
     pub layer: u64,
-    /// `embedding`, `block` or `final_norm`.
+    /// `embedding`, `block`, `final_norm` or `projected`.
     pub point: String,
     /// What a newer program wrote.
     #[serde(flatten)]

@@ -27,6 +27,8 @@ pub struct Inspection {
     pub layers: usize,
     /// Width of the residual stream.
     pub width: usize,
+    /// Width of the last states, where a projection follows everything else.
+    pub projected: Option<usize>,
     /// Query heads of the first block.
     pub heads: usize,
     /// Key and value heads of the first block.
@@ -101,6 +103,7 @@ impl Inspection {
             family: model.family.model_types[0],
             layers: spec.blocks.len(),
             width: spec.width,
+            projected: spec.output_projection,
             heads: attention.heads,
             kv_heads: attention.kv_heads,
             head_dim: attention.head_dim,
@@ -179,7 +182,8 @@ impl fmt::Display for Inspection {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut row = |name: &str, value: String| writeln!(out, "{name:<12} {value}");
         row("model", format!("{} ({})", self.folder, self.family))?;
-        row("layers", format!("{} of width {}", self.layers, self.width))?;
+        let projected = self.projected.map_or(String::new(), |width| format!(", projected to width {width} at the end"));
+        row("layers", format!("{} of width {}{projected}", self.layers, self.width))?;
         let shared = if self.kv_heads == self.heads { String::new() } else { format!(", {} for keys and values", self.kv_heads) };
         row("heads", format!("{} of width {}{shared}, attending {}", self.heads, self.head_dim, self.attends))?;
         row("norms", self.norms.clone())?;

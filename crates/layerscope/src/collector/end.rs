@@ -102,7 +102,7 @@ impl Collector {
                 diagram: String::new(),
                 altered: None,
             },
-            points: places.iter().map(|&at| PointFacts { at, predicted_q: None, massive: settings.massive_norm }).collect(),
+            points: places.iter().map(|&at| PointFacts { at, predicted_q: None, massive: settings.massive_norm, width: None }).collect(),
             corpus: CorpusFacts {
                 fingerprint: String::new(),
                 asked_for: Vec::new(),

@@ -34,7 +34,7 @@ const SLACK: u64 = 10 << 20;
 /// Sizes that decide memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Of the state of a point.
+    /// Of the state of the widest point.
     pub state: PointShape,
     /// States of the hash sample.
     pub sample: usize,
@@ -72,7 +72,7 @@ impl Estimate {
         let rows = sizes.largest_batch;
         let worker = workspace_memory(device, spec, rows) + device.space_memory(sketches, rows, dim);
         let worker = worker.host + rows * BYTES_PER_ROW;
-        let point = device.point_memory(&sizes.state, sizes.points == 1).host;
+        let point = device.point_memory(&sizes.state).host;
         let matrices = if sketches.contains(SketchKind::Covariance) { MATRICES_AT_THE_END * dim * dim * size_of::<f64>() } else { 0 };
         // Kept states as read, and sorted into the sample and the chosen tokens.
         let kept = sizes.state.kept * dim * size_of::<f32>();

@@ -62,10 +62,20 @@ impl OnDevice for Passes<'_> {
         let before_model = system::resident().unwrap_or(0);
         let transformer = bound.model.load(device)?;
         system::release_freed();
-        let (groups, dim) = (spool.groups().len(), bound.model.spec.width);
-        let shape = PointShape { groups, dim, kept: kept.len(), chosen: keep.chosen.len(), sketches: plan.sketches };
+        let widths: Vec<usize> = bound.points.iter().map(|at| bound.model.spec.width_at(*at)).collect();
+        let shape = |dim, previous| PointShape {
+            groups: spool.groups().len(),
+            dim,
+            previous,
+            kept: kept.len(),
+            chosen: keep.chosen.len(),
+            sketches: plan.sketches,
+        };
+        let shapes: Vec<PointShape> =
+            widths.iter().enumerate().map(|(at, &dim)| shape(dim, at.checked_sub(1).map(|before| widths[before]))).collect();
+        let widest = widths.iter().copied().max().unwrap_or(0);
         let sizes = Sizes {
-            state: shape,
+            state: shape(widest, (widths.len() > 1).then_some(widest)),
             sample: kept.classes[0].len(),
             points: bound.points.len(),
             largest_batch: batches.largest(),
@@ -91,7 +101,7 @@ impl OnDevice for Passes<'_> {
                 resumable: &resumable,
             };
             if !self.is_finished(&pass)? {
-                self.pass(&transformer, &pass, &shape)?;
+                self.pass(&transformer, &pass, &shapes)?;
             }
         }
         let files: Vec<StateFile> = (0..saved.passes.len()).map(|pass| self.work.open_pass(pass)).collect::<Result<_>>()?;
@@ -153,13 +163,14 @@ impl Passes<'_> {
     }
 
     /// Runs a pass, with a checkpoint now and then.
-    fn pass<D: Accumulate>(&mut self, transformer: &Transformer<D>, pass: &Pass<'_>, shape: &PointShape) -> Result<()> {
+    fn pass<D: Accumulate>(&mut self, transformer: &Transformer<D>, pass: &Pass<'_>, shapes: &[PointShape]) -> Result<()> {
         let Passes { bound, spool, work, warnings, cancel, show, .. } = self;
         let (plan, blocks) = (&bound.plan, bound.model.spec.blocks.len());
         let points = &bound.points[pass.range.clone()];
         let restored = work.restore(pass.resumable, blocks, pass.number, points, &mut |line| warn(line, warnings, *show))?;
         let empty = |at: usize| {
-            let mut state = PointState::new(shape, at == 0, pass.massive[at]);
+            let shape = &shapes[at];
+            let mut state = PointState::new(shape, pass.massive[at]);
             pass.chosen.iter().filter(|group| (**group as usize) < shape.groups).for_each(|&group| state.moments.choose(group));
             (bound.points[at], state)
         };

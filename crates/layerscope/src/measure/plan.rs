@@ -303,7 +303,7 @@ impl BoundPlan {
 
 fn points(plan: &Plan, model: &Model) -> Result<Vec<Point>> {
     let blocks = model.spec.blocks.len();
-    let all = Point::all(blocks, model.spec.final_norm.is_some());
+    let all = model.spec.points();
     let Some(layers) = &plan.layers else { return Ok(all) };
     if let Some(layer) = layers.iter().find(|layer| **layer > blocks) {
         let line = line![setting("layers").to(layer), format!(" does not exist; the model has layers 0 to {blocks}")];

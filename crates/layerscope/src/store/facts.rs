@@ -73,7 +73,7 @@ pub struct ModelFacts {
     pub family: String,
     /// Number of blocks.
     pub layers: usize,
-    /// Width of the states.
+    /// Width of the states, but for points that have their own.
     pub width: usize,
     /// Attention heads.
     pub heads: usize,
@@ -103,6 +103,9 @@ pub struct PointFacts {
     pub predicted_q: Option<f64>,
     /// The norm beyond which states are massive.
     pub massive: Option<f64>,
+    /// Width of its states, where it is not the model's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<usize>,
 }
 
 /// The text, in numbers.
@@ -157,7 +160,8 @@ impl Facts {
                 Some(gamma) => predicted_q(gamma, norm.beta.as_deref()),
                 None => predicted_q(&vec![1.0; model.spec.width], norm.beta.as_deref()),
             });
-            Ok(PointFacts { at: PointName::of(at, blocks), predicted_q: predicted, massive })
+            let width = Some(model.spec.width_at(at)).filter(|width| *width != model.spec.width);
+            Ok(PointFacts { at: PointName::of(at, blocks), predicted_q: predicted, massive, width })
         };
         Ok(Facts {
             command: crate::process::command::words(),
@@ -178,6 +182,11 @@ impl Facts {
             shards: Vec::new(),
             seconds,
         })
+    }
+
+    /// Width of the states of a point.
+    pub fn width_of(&self, point: &PointFacts) -> usize {
+        point.width.unwrap_or(self.model.width)
     }
 
     /// The shards that are in it.

@@ -165,7 +165,7 @@ impl Merged {
 
     /// All shards' states of one point.
     fn point(&self, shards: &[StoredRun], point: &PointFacts) -> Result<PointState> {
-        let dim = self.facts.model.width;
+        let dim = self.facts.width_of(point);
         let mut merged: Option<PointState> = None;
         for (number, (shard, names)) in shards.iter().zip(&self.names).enumerate() {
             let state = shard.point(point.at)?;

@@ -23,6 +23,7 @@ enum Kind {
     Embedding,
     Block,
     FinalNorm,
+    Projected,
 }
 
 impl PointName {
@@ -31,10 +32,11 @@ impl PointName {
         PointName { layer, kind: if layer == 0 { Kind::Embedding } else { Kind::Block } }
     }
 
-    /// A point of a layer by its name: `embedding`, `block` or `final_norm`.
+    /// A point of a layer by its name: `embedding`, `block`, `final_norm` or `projected`.
     pub fn new(layer: u32, point: &str) -> Result<PointName> {
-        let kind = [Kind::Embedding, Kind::Block, Kind::FinalNorm].into_iter().find(|kind| kind.name() == point);
-        let unknown = || Error::usage(line![setting("point"), format!(" `{point}` is unknown; give embedding, block or final_norm")]);
+        let kind = [Kind::Embedding, Kind::Block, Kind::FinalNorm, Kind::Projected].into_iter().find(|kind| kind.name() == point);
+        let unknown =
+            || Error::usage(line![setting("point"), format!(" `{point}` is unknown; give embedding, block, final_norm or projected")]);
         Ok(PointName { layer, kind: kind.ok_or_else(unknown)? })
     }
 
@@ -44,11 +46,12 @@ impl PointName {
             Point::Embedding => Kind::Embedding,
             Point::Block(_) => Kind::Block,
             Point::FinalNorm => Kind::FinalNorm,
+            Point::Projected => Kind::Projected,
         };
         PointName { layer: at.layer(blocks) as u32, kind }
     }
 
-    /// The name of the point: `embedding`, `block` or `final_norm`.
+    /// The name of the point: `embedding`, `block`, `final_norm` or `projected`.
     pub fn point(self) -> &'static str {
         self.kind.name()
     }
@@ -70,6 +73,7 @@ impl Kind {
             Kind::Embedding => "embedding",
             Kind::Block => "block",
             Kind::FinalNorm => "final_norm",
+            Kind::Projected => "projected",
         }
     }
 }
@@ -77,7 +81,7 @@ impl Kind {
 impl fmt::Display for PointName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            Kind::FinalNorm => write!(out, "layer {} (final_norm)", self.layer),
+            Kind::FinalNorm | Kind::Projected => write!(out, "layer {} ({})", self.layer, self.point()),
             _ => write!(out, "layer {}", self.layer),
         }
     }
@@ -89,12 +93,14 @@ mod tests {
 
     #[test]
     fn points_have_one_name_everywhere() {
-        let names: Vec<PointName> = Point::all(2, true).into_iter().map(|at| PointName::of(at, 2)).collect();
+        let points = [Point::Embedding, Point::Block(1), Point::Block(2), Point::FinalNorm, Point::Projected];
+        let names: Vec<PointName> = points.into_iter().map(|at| PointName::of(at, 2)).collect();
         let stored: Vec<String> = names.iter().map(|name| name.stored()).collect();
-        assert_eq!(stored, ["layer0.embedding", "layer1.block", "layer2.block", "layer2.final_norm"]);
+        assert_eq!(stored, ["layer0.embedding", "layer1.block", "layer2.block", "layer2.final_norm", "layer2.projected"]);
         assert!(names.is_sorted());
         assert_eq!(names[0], PointName::of_layer(0));
         assert_eq!(PointName::new(2, "final_norm").expect("known"), names[3]);
+        assert_eq!(PointName::new(2, "projected").expect("known"), names[4]);
         assert_eq!(serde_json::to_string(&names[1]).expect("JSON"), r#"{"layer":1,"point":"block"}"#);
         assert_eq!(serde_json::from_str::<PointName>(r#"{"layer":1,"kind":"block"}"#).expect("as collectors saved it"), names[1]);
         assert!(PointName::new(2, "norm").expect_err("unknown").to_string().starts_with("--point `norm` is unknown"));

@@ -156,7 +156,7 @@ impl PointSource for StoredPoints<'_> {
     }
 
     fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)> {
-        let (states, dim) = (self.run.kept_states(point.at)?, self.run.facts.model.width);
+        let (states, dim) = (self.run.kept_states(point.at)?, self.run.facts.width_of(point));
         Ok((self.kept.sample(&states, dim)?, self.kept.tokens(&states, dim, self.run.facts.token_states, &self.chosen)?))
     }
 

@@ -44,6 +44,7 @@ pub fn summary_table(layers: &Table, states: States) -> String {
         let (layer, point) = (text("layer", row).unwrap_or_default(), text("point", row).unwrap_or_default());
         let name = match point.as_str() {
             "final_norm" => format!("{layer} norm"),
+            "projected" => format!("{layer} proj"),
             "embedding" => format!("{layer} emb"),
             _ => layer,
         };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use layerscope_model::{Model, Point};
+use layerscope_model::Model;
 use layerscope_report::Table;
 use layerscope_stats::NOT_COUNTED;
 use layerscope_stats::measure::Selection;
@@ -44,7 +44,7 @@ pub fn compare(folder: &Path, out: &Path, literal: &Literal, has_frequency: bool
     let model = Model::open(folder).expect("a model");
     let blocks = model.spec.blocks.len();
     let (layers, groups, components) = (table(out, "layers"), table(out, "groups"), table(out, "components"));
-    for at in Point::all(blocks, model.spec.final_norm.is_some()) {
+    for at in model.spec.points() {
         let (layer, point) = place(at, blocks);
         let data = literal.data((layer, point));
         let here = |table: &Table| -> Vec<usize> {
@@ -126,9 +126,9 @@ pub fn compare(folder: &Path, out: &Path, literal: &Literal, has_frequency: bool
 
             let states = of.naive.states();
             let (n, q, mu) = (states.len() as f64, of.naive.q().expect("states"), naive::mean(&states).expect("states"));
-            let contributions = naive::cosine_contributions(&states, literal.dim).expect("pairs");
+            let contributions = naive::cosine_contributions(&states, data.dim).expect("pairs");
             let rows = of_states(&components);
-            assert_eq!(rows.len(), literal.dim);
+            assert_eq!(rows.len(), data.dim);
             for (i, &row) in rows.iter().enumerate() {
                 assert_eq!(number(&components, "component", row), Some(i as f64));
                 let own: Vec<f64> = of.naive.groups.iter().map(|group| naive::mean(&group.refs()).expect("states")[i]).collect();

@@ -39,6 +39,7 @@ pub struct Literal {
     pub lengths: Vec<usize>,
     /// Item after item, point by point.
     points: BTreeMap<(usize, &'static str), Vec<f32>>,
+    /// Width of the residual stream.
     pub dim: usize,
 }
 
@@ -62,6 +63,7 @@ pub fn place(at: Point, blocks: usize) -> (usize, &'static str) {
         Point::Embedding => (0, "embedding"),
         Point::Block(number) => (number, "block"),
         Point::FinalNorm => (blocks, "final_norm"),
+        Point::Projected => (blocks, "projected"),
     }
 }
 
@@ -147,6 +149,7 @@ pub fn literal(folder: &Path, documents: &[Document], counting: Counting) -> Lit
                 });
                 found.ids.push(id.unwrap_or(NOT_COUNTED));
                 for (at, rows) in &states {
+                    let dim = rows.len() / ids.len();
                     let mean = |i: usize| {
                         let values = (row..row + item.ids.len()).map(|row| f64::from(rows[row * dim + i]));
                         (values.sum::<f64>() / item.ids.len() as f64) as f32
@@ -169,7 +172,7 @@ impl Literal {
         let (groups, ids) = (self.groups.len(), self.ids.clone());
         let mut data = Data {
             name: "corpus",
-            dim: self.dim,
+            dim: self.points[&at].len() / self.ids.len(),
             groups,
             states: self.points[&at].clone(),
             ids,

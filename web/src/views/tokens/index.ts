@@ -2,7 +2,7 @@
 
 import { choice, h, replace, select, toggle } from "../../dom";
 import { lines } from "../../chart/lines";
-import type { Book, Run } from "../../data/run";
+import { pointTick, type Book, type Run } from "../../data/run";
 import { Figure, howPanel } from "../../figure";
 import { howMeasured } from "../../how";
 import { note, route } from "../../state";
@@ -110,7 +110,7 @@ function trend(book: Book, session: Session, pick: (place: number) => void) {
   const figure = (name: "slope" | "r2", label: string) => new Figure({
     name: fileName(name, session.run.label), title: label, small: true,
     draw: (width) => lines({
-      width, height: 170, x: { label: "layer", domain: [-0.3, session.points.length - 0.7], format: (x) => session.points[x]!.title, ticks: session.points.map((point, i) => ({ at: i, label: point.key.endsWith("n") ? "norm" : String(point.layer) })) },
+      width, height: 170, x: { label: "layer", domain: [-0.3, session.points.length - 0.7], format: (x) => session.points[x]!.title, ticks: session.points.map((point, i) => ({ at: i, label: pointTick(point.key, point.layer) })) },
       y: { label: name === "r2" ? "R²" : "slope" }, mark: session.place, pick,
       series: [{ name: label, colour: theme().series[0]!, shape: 0, points: fits.map((fit, i) => ({ x: i, y: fit?.line?.[name] ?? NaN })) }],
       description: `${label} at every layer for the range that is set`,

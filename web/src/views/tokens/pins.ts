@@ -53,10 +53,10 @@ export function tracks(session: Session): Tracks {
 
 function track(session: Session, tables: Columns[], column: string, label: string): Figure {
   const norm = session.points.findIndex((point) => point.point === "final_norm");
-  const before = norm < 0 ? -1 : session.points.findIndex((point, i) => i !== norm && point.layer === session.points[norm]!.layer);
+  const before = norm < 0 ? -1 : session.points.findIndex((point) => point.point === "block" && point.layer === session.points[norm]!.layer);
   const series: Series[] = session.pins.map((place, i) => {
     const at = (k: number) => ({ x: session.points[k]!.layer ?? 0, y: tables[k]!.number(column, place) });
-    return { name: session.name(place, 20), colour: seriesColour(i), shape: i, points: session.points.map((_, k) => k).filter((k) => k !== before).map(at), aside: before < 0 ? null : at(before) };
+    return { name: session.name(place, 20), colour: seriesColour(i), shape: i, points: session.points.map((_, k) => k).filter((k) => k !== before && session.points[k]!.point !== "projected").map(at), aside: before < 0 ? null : at(before) };
   });
   return new Figure({
     name: fileName("tracks", column, session.run.label), title: label, small: true,

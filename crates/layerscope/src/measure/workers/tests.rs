@@ -45,8 +45,9 @@ fn batches() -> Vec<Items> {
 }
 
 fn empty(transformer: &Transformer<Cpu>) -> Vec<(Point, PointState)> {
-    let shape = PointShape { groups: GROUPS, dim: transformer.spec().width, kept: 0, chosen: 0, sketches: ALL };
-    let state = |(i, at): (usize, Point)| (at, PointState::new(&shape, i == 0, None));
+    let dim = transformer.spec().width;
+    let shape = |previous| PointShape { groups: GROUPS, dim, previous, kept: 0, chosen: 0, sketches: ALL };
+    let state = |(i, at): (usize, Point)| (at, PointState::new(&shape((i > 0).then_some(dim)), None));
     transformer.points().into_iter().enumerate().map(state).collect()
 }
 

@@ -173,6 +173,7 @@ struct Curves {
 enum Place<'a> {
     Layer(i64),
     BeforeFinalNorm,
+    Projected,
     Weights(&'a str),
 }
 
@@ -213,6 +214,8 @@ impl Curves {
         match value.layer {
             None => Place::Weights(&value.point),
             Some(layer) if self.normed == Some(layer) && value.point == "block" => Place::BeforeFinalNorm,
+            // Another space than the layers': it has a counterpart only where there is such a projection too.
+            Some(_) if value.point == "projected" => Place::Projected,
             Some(layer) => Place::Layer(layer),
         }
     }

@@ -178,6 +178,7 @@ fn place(row: &Row) -> String {
     let name = |value: &Value| match (value.layer, value.point.as_str()) {
         (Some(layer), "embedding") => format!("{layer} emb"),
         (Some(layer), "final_norm") => format!("{layer} norm"),
+        (Some(layer), "projected") => format!("{layer} proj"),
         (Some(layer), _) => layer.to_string(),
         (None, point) => point.to_owned(),
     };
