@@ -28,7 +28,7 @@
 //! twice.merge(&moments)?;
 //!
 //! let tables = PointTables::of_moments(&twice, &Settings::default())?;
-//! let group = &tables.groups[0];
+//! let group = &tables.all.groups[0];
 //! assert_eq!((group.n, group.q, group.m, group.v), (4, 3.0, 2.0, 1.0)); // Q = M + V
 //! assert!(tables.identities.iter().all(|identity| identity.residual < 1e-15));
 //! # Ok::<(), layerscope_stats::Error>(())

@@ -80,7 +80,7 @@ fn every_sketch_is_stored_to_the_bit_and_merges() {
         assert_eq!(Sketches::decode(&mut stored).unwrap(), whole, "{what}");
         assert!(stored.0.is_empty(), "{what}: everything stored is read");
         let mut damaged = whole.encode();
-        let lost = damaged.0.pop_first().unwrap().0;
+        let lost = damaged.0.pop_last().unwrap().0;
         if !damaged.0.is_empty() {
             assert!(Sketches::decode(&mut damaged).unwrap_err().to_string().contains(row.prefix), "{what} without {lost}");
         }

@@ -117,7 +117,7 @@ impl Sketch for SequenceShape {
     }
 
     fn bytes(_: &SketchShape) -> usize {
-        size_of::<SequenceShape>()
+        2 * size_of::<ShapeMeans>()
     }
 }
 

@@ -58,11 +58,15 @@ fn check(name: &str, count: usize, sample: usize) {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(at) = { points.lock().expect("no panic").next() } {
-                    let expected = expected_rows(&corpus, &kept, at, thresholds[at]);
+                    let expected = expected_rows(&corpus, &kept, at, &thresholds);
                     let (layer, point) = (at as i64, if at == 0 { "embedding" } else { "block" });
                     judge.lock().expect("no panic").judge(layer, point, expected);
-                    check_spectrum(&run, &corpus, at);
-                    check_tokens(&run, &corpus, &kept, at);
+                    // Where no state is massive, only all states have rows.
+                    let has_rows = |view: &View| !view.typical || view.states(at).len() < corpus.ids.len();
+                    for view in View::both(&corpus, &thresholds).into_iter().filter(has_rows) {
+                        check_spectrum(&run, &view, at);
+                        check_tokens(&run, &view, &kept, at);
+                    }
                 }
             });
         }
@@ -82,7 +86,6 @@ fn is_checked((_, _, selection, measure, variant): &Name) -> bool {
 }
 
 /// What a row must say.
-#[derive(Clone)]
 struct Expected {
     selection: &'static str,
     measure: &'static str,
@@ -92,19 +95,10 @@ struct Expected {
     n: usize,
 }
 
-#[derive(Clone)]
 enum Value {
     Exactly(Option<f64>),
     /// ln Z(v) and ln Z(-v) of every v: the solver's choice of signs is unknown. And whether the value is the exponential.
     Signs(Vec<[f64; 2]>, bool),
-}
-
-impl Expected {
-    /// The same row of the typical states.
-    fn of_typical(&self) -> Expected {
-        let selection = if self.selection == "sample" { "typical_sample" } else { "typical" };
-        Expected { selection, ..self.clone() }
-    }
 }
 
 #[derive(Default)]
@@ -128,28 +122,62 @@ impl Rows {
     }
 }
 
-fn expected_rows(corpus: &Corpus, kept: &Kept, at: usize, threshold: f64) -> Rows {
-    let (states, dim) = (corpus.states(at), corpus.points[at][0].len());
+/// All states, or the typical ones.
+struct View<'a> {
+    corpus: &'a Corpus,
+    thresholds: &'a [f64],
+    typical: bool,
+}
+
+impl<'a> View<'a> {
+    fn both(corpus: &'a Corpus, thresholds: &'a [f64]) -> [View<'a>; 2] {
+        [false, true].map(|typical| View { corpus, thresholds, typical })
+    }
+
+    fn selection(&self) -> &'static str {
+        if self.typical { "typical" } else { "all" }
+    }
+
+    fn sample(&self) -> &'static str {
+        if self.typical { "typical_sample" } else { "sample" }
+    }
+
+    fn has(&self, at: usize, row: usize) -> bool {
+        let state = &self.corpus.points[at][row];
+        !self.typical || dot(state, state).sqrt() <= self.thresholds[at]
+    }
+
+    /// Those of some rows that belong to it at a point.
+    fn among(&self, at: usize, rows: impl IntoIterator<Item = usize>) -> Vec<usize> {
+        rows.into_iter().filter(|&row| self.has(at, row)).collect()
+    }
+
+    fn states(&self, at: usize) -> Vec<&'a [f64]> {
+        self.corpus.some(at, &self.among(at, 0..self.corpus.ids.len()))
+    }
+}
+
+fn expected_rows(corpus: &Corpus, kept: &Kept, at: usize, thresholds: &[f64]) -> Rows {
     let mut rows = Rows::default();
-    let typical: Vec<&[f64]> = states.iter().copied().filter(|x| dot(x, x).sqrt() <= threshold).collect();
-    assert_eq!(typical.len(), states.len(), "no state of this model is massive");
-    rows.push("all", "massive_activations", "", 0.0, states.len());
-    rows.push("all", "massive_share_of_q", "", 0.0, states.len());
-    let alone = rows.0.len();
-    rows.push("all", "massive_components", "", 0.0, states.len());
-    let covariance = naive::covariance(&states);
-    spectrum_rows("all", &states, &covariance, &mut rows);
-    sequence_rows(corpus, at, &mut rows);
-    next_rows(corpus, at, &mut rows);
-    let explained: Vec<f64> = kept.tokens.iter().map(|(_, rows)| naive::explainable_variance(&corpus.some(at, rows))).collect();
-    let explained = explained.iter().sum::<f64>() / explained.len() as f64;
-    let overall = Spectrum::of_second_moment(&naive::second_moment(&states), states.len(), dim).anisotropy();
-    rows.push("sample", "max_explainable_variance", "", explained, kept.tokens.len());
-    rows.push("sample", "max_explainable_variance_adjusted", "", explained - overall, kept.tokens.len());
-    sample_rows(corpus, kept, at, &covariance, &mut rows);
-    // Without massive states the typical ones are all of them.
-    let typical: Vec<Expected> = rows.0[alone..].iter().map(Expected::of_typical).collect();
-    rows.0.extend(typical);
+    let squares = |states: &[&[f64]]| states.iter().map(|x| dot(x, x)).sum::<f64>();
+    let [all, typical] = View::both(corpus, thresholds).map(|view| view.states(at));
+    rows.push("all", "massive_activations", "", (all.len() - typical.len()) as f64, all.len());
+    rows.push("all", "massive_share_of_q", "", 1.0 - squares(&typical) / squares(&all), all.len());
+    for view in View::both(corpus, thresholds) {
+        let (states, dim) = (view.states(at), corpus.points[at][0].len());
+        rows.push(view.selection(), "massive_components", "", 0.0, states.len());
+        let covariance = naive::covariance(&states);
+        spectrum_rows(view.selection(), &states, &covariance, &mut rows);
+        sequence_rows(&view, at, &mut rows);
+        next_rows(&view, at, &mut rows);
+        let own = kept.tokens.iter().map(|(_, rows)| view.among(at, rows.iter().copied())).filter(|rows| !rows.is_empty());
+        let explained: Vec<f64> = own.map(|rows| naive::explainable_variance(&corpus.some(at, &rows))).collect();
+        let (count, explained) = (explained.len(), explained.iter().sum::<f64>() / explained.len() as f64);
+        let overall = Spectrum::of_second_moment(&naive::second_moment(&states), states.len(), dim).anisotropy();
+        rows.push(view.sample(), "max_explainable_variance", "", explained, count);
+        rows.push(view.sample(), "max_explainable_variance_adjusted", "", explained - overall, count);
+        sample_rows(&view, kept, at, &covariance, &mut rows);
+    }
     block_rows(corpus, at, &mut rows);
     rows
 }
@@ -174,31 +202,33 @@ fn spectrum_rows(selection: &'static str, states: &naive::States, covariance: &[
     }
 }
 
-fn sequence_rows(corpus: &Corpus, at: usize, rows: &mut Rows) {
-    let states = corpus.states(at);
+fn sequence_rows(view: &View, at: usize, rows: &mut Rows) {
     let (mut start, mut entropies, mut curvatures) = (0, Vec::new(), Vec::new());
-    for length in &corpus.lengths {
-        let sequence = &states[start..start + length];
-        entropies.extend(naive::matrix_entropy(sequence));
-        curvatures.extend(naive::curvature(sequence));
+    for length in &view.corpus.lengths {
+        let sequence = view.corpus.some(at, &view.among(at, start..start + length));
+        entropies.extend(naive::matrix_entropy(&sequence));
+        curvatures.extend(naive::curvature(&sequence));
         start += length;
     }
     for (measure, values) in [("matrix_entropy", entropies), ("curvature", curvatures)] {
-        rows.push("all", measure, "", values.iter().sum::<f64>() / values.len() as f64, values.len());
+        rows.push(view.selection(), measure, "", values.iter().sum::<f64>() / values.len() as f64, values.len());
     }
 }
 
-fn next_rows(corpus: &Corpus, at: usize, rows: &mut Rows) {
+/// Of the rows that belong at both points.
+fn next_rows(view: &View, at: usize, rows: &mut Rows) {
+    let (corpus, selection) = (view.corpus, view.selection());
     if at + 1 == corpus.points.len() {
-        rows.push("all", "linear_cka_next", "", None, 0);
-        rows.push("all", "linearity_next", "", None, 0);
+        rows.push(selection, "linear_cka_next", "", None, 0);
+        rows.push(selection, "linearity_next", "", None, 0);
         return;
     }
-    let (x, y) = (naive::centred(&corpus.states(at)), naive::centred(&corpus.states(at + 1)));
+    let both = view.among(at + 1, view.among(at, 0..corpus.ids.len()));
+    let (x, y) = (naive::centred(&corpus.some(at, &both)), naive::centred(&corpus.some(at + 1, &both)));
     let (x, y) = (naive::refs(&x), naive::refs(&y));
     let (xx, xy, yy) = (naive::products(&x, &x), naive::products(&x, &y), naive::products(&y, &y));
-    rows.push("all", "linear_cka_next", "", naive::linear_cka(&xx, &xy, &yy), x.len());
-    rows.push("all", "linearity_next", "", naive::linearity(&xx, &xy, &yy, x[0].len(), x.len()), x.len());
+    rows.push(selection, "linear_cka_next", "", naive::linear_cka(&xx, &xy, &yy), x.len());
+    rows.push(selection, "linearity_next", "", naive::linearity(&xx, &xy, &yy, x[0].len(), x.len()), x.len());
 }
 
 /// q, m and mean_cosine with the jackknife over twenty blocks of documents.
@@ -219,8 +249,9 @@ fn block_rows(corpus: &Corpus, at: usize, rows: &mut Rows) {
     }
 }
 
-fn sample_rows(corpus: &Corpus, kept: &Kept, at: usize, covariance: &[f64], rows: &mut Rows) {
-    let (points, dim) = (corpus.some(at, &kept.sample), corpus.points[at][0].len());
+fn sample_rows(view: &View, kept: &Kept, at: usize, covariance: &[f64], rows: &mut Rows) {
+    let (corpus, selection, sample) = (view.corpus, view.sample(), view.among(at, kept.sample.iter().copied()));
+    let (points, dim) = (corpus.some(at, &sample), corpus.points[at][0].len());
     let n = points.len();
     // Batches of 4096 in hash order; a partial one only where it is alone.
     let batches: Vec<std::ops::Range<usize>> = match n / 4096 {
@@ -237,18 +268,18 @@ fn sample_rows(corpus: &Corpus, kept: &Kept, at: usize, covariance: &[f64], rows
     let anisotropies: Vec<f64> =
         own.iter().zip(&batches).map(|(own, batch)| Spectrum::of_covariance(own, batch.len(), dim).anisotropy()).collect();
     let stars: Vec<f64> = own.iter().map(|own| naive::isoscore_star(own, covariance, dim)).collect();
-    rows.push("sample", "anisotropy_svd", "batch4096", mean_of(&anisotropies), over);
-    rows.push("sample", "anisotropy_svd", "batch4096_std", std_of(&anisotropies), over);
-    rows.push("sample", "isoscore_star", "", mean_of(&stars), over);
+    rows.push(selection, "anisotropy_svd", "batch4096", mean_of(&anisotropies), over);
+    rows.push(selection, "anisotropy_svd", "batch4096_std", std_of(&anisotropies), over);
+    rows.push(selection, "isoscore_star", "", mean_of(&stars), over);
 
     let centred = naive::centred(&points);
     for (rows_of, suffix) in [(points.clone(), ""), (naive::refs(&centred), "_centred")] {
         let logs = naive::log_partitions(&rows_of, &naive::products(&rows_of, &rows_of));
         for (measure, exponential) in [("log_partition", false), ("partition", true)] {
             let log = naive::log_partition(&logs);
-            rows.push("sample", measure, &format!("default{suffix}"), if exponential { log.exp() } else { log }, n);
+            rows.push(selection, measure, &format!("default{suffix}"), if exponential { log.exp() } else { log }, n);
             let (variant, value) = (Some(format!("machina{suffix}")), Value::Signs(logs.clone(), exponential));
-            rows.0.push(Expected { selection: "sample", measure, variant, value, se: None, n });
+            rows.0.push(Expected { selection, measure, variant, value, se: None, n });
         }
     }
 
@@ -256,7 +287,7 @@ fn sample_rows(corpus: &Corpus, kept: &Kept, at: usize, covariance: &[f64], rows
     let different = sampled::different(&points);
     let neighbours = sampled::neighbours(&distances, &different);
     let mut dimension = |variant: &str, value: Option<f64>, se: Option<f64>, n: usize| {
-        rows.push_se("sample", "intrinsic_dimension", variant, (value, se), n);
+        rows.push_se(selection, "intrinsic_dimension", variant, (value, se), n);
     };
     let ((twonn, twonn_se), (mle, mle_se)) = (sampled::twonn(&neighbours), sampled::mle(&neighbours));
     dimension("twonn", Some(twonn), twonn_se, different.len());
@@ -270,14 +301,14 @@ fn sample_rows(corpus: &Corpus, kept: &Kept, at: usize, covariance: &[f64], rows
     dimension("twonn_razzhigaev", Some(mean_of(&fits)), None, sizes.iter().sum());
     dimension("twonn_razzhigaev_std", std_of(&fits), None, sizes.iter().sum());
 
-    let tokens: Vec<u64> = kept.sample.iter().map(|&row| corpus.ids[row].2).collect();
+    let tokens: Vec<u64> = sample.iter().map(|&row| corpus.ids[row].2).collect();
     for k in CLUSTERS {
         let (labels, variant) = (sampled::k_means(&points, &distances, k), format!("k={k}"));
         let (within, calinski) = sampled::variances(&points, &labels, k);
-        rows.push("sample", "v_within_over_v", &variant, within, n);
-        rows.push("sample", "calinski_harabasz", &variant, calinski, n);
-        rows.push("sample", "silhouette", &variant, sampled::silhouette(&distances, &labels, k), n);
-        rows.push("sample", "adjusted_mutual_information", &variant, sampled::adjusted_mutual_information(&labels, &tokens), n);
+        rows.push(selection, "v_within_over_v", &variant, within, n);
+        rows.push(selection, "calinski_harabasz", &variant, calinski, n);
+        rows.push(selection, "silhouette", &variant, sampled::silhouette(&distances, &labels, k), n);
+        rows.push(selection, "adjusted_mutual_information", &variant, sampled::adjusted_mutual_information(&labels, &tokens), n);
     }
 }
 
@@ -317,11 +348,12 @@ impl Judge {
 }
 
 /// spectra.parquet has the eigenvalues of the covariance, rank by rank.
-fn check_spectrum(run: &Path, corpus: &Corpus, at: usize) {
-    let states = corpus.states(at);
+fn check_spectrum(run: &Path, view: &View, at: usize) {
+    let states = view.states(at);
     let spectrum = Spectrum::of_covariance(&naive::covariance(&states), states.len(), states[0].len());
     let table = parquet(run, "spectra");
-    let own = (0..table.rows()).filter(|&row| integer(&table, "layer", row) == Some(at as i64));
+    let is_own = |row: &usize| text(&table, "selection", *row).as_deref() == Some(view.selection());
+    let own = (0..table.rows()).filter(is_own).filter(|&row| integer(&table, "layer", row) == Some(at as i64));
     let found: Vec<(i64, f64)> =
         own.map(|row| (integer(&table, "rank", row).expect("a rank"), real(&table, "eigenvalue", row).expect("one"))).collect();
     assert_eq!(found.len(), spectrum.values.len());
@@ -332,16 +364,19 @@ fn check_spectrum(run: &Path, corpus: &Corpus, at: usize) {
 }
 
 /// tokens.parquet has the explainable variance of every chosen token.
-fn check_tokens(run: &Path, corpus: &Corpus, kept: &Kept, at: usize) {
+fn check_tokens(run: &Path, view: &View, kept: &Kept, at: usize) {
     let table = parquet(run, "tokens");
     let own = |row: &usize| integer(&table, "layer", *row) == Some(at as i64) && text(&table, "role", *row).as_deref() == Some("mean");
     let found: BTreeMap<u64, f64> = (0..table.rows())
+        .filter(|row| text(&table, "selection", *row).as_deref() == Some(view.selection()))
         .filter(own)
         .map(|row| (integer(&table, "group_id", row).expect("a token") as u64, real(&table, "explainable_variance", row).expect("a value")))
         .collect();
-    assert_eq!(found.len(), kept.tokens.len());
-    for (token, rows) in &kept.tokens {
-        let expected = naive::explainable_variance(&corpus.some(at, rows));
+    let tokens =
+        || kept.tokens.iter().map(|(token, rows)| (token, view.among(at, rows.iter().copied()))).filter(|(_, rows)| !rows.is_empty());
+    assert_eq!(found.len(), tokens().count());
+    for (token, rows) in tokens() {
+        let expected = naive::explainable_variance(&view.corpus.some(at, &rows));
         assert!((found[token] - expected).abs() <= 1e-8, "token {token}: {} instead of {expected}", found[token]);
     }
 }

@@ -8,7 +8,6 @@ use layerscope_compute::{Cpu, States};
 use layerscope_corpus::{Spool, UNCOUNTED};
 use layerscope_model::{Batch, Model, Observer, Point};
 
-use super::naive;
 use super::naive_sample::documented_hash;
 use super::symmetric::dot;
 use super::table::Tensors;
@@ -82,10 +81,6 @@ impl Corpus {
             }
         }
         corpus
-    }
-
-    pub fn states(&self, at: usize) -> Vec<&[f64]> {
-        naive::refs(&self.points[at])
     }
 
     pub fn some(&self, at: usize, rows: &[usize]) -> Vec<&[f64]> {
