@@ -58,6 +58,7 @@ def figures(
     layers: Sequence[int],
     tokens: Sequence[str],
     frequency: str | None,
+    states: str | None,
     theme: str,
     width_mm: str | None,
     title: str | None,

@@ -31,8 +31,8 @@ def measure(
     Parameters
     ----------
     model
-        A folder with config.json, weights and tokenizer.json; a GGUF file; a Hugging Face Hub id such as "org/name"; or "pocket-gpt" or "pocket-bert",
-        which come with the package.
+        A folder with config.json, weights and tokenizer.json; a GGUF file; a Hugging Face Hub id such as "org/name"; or "pocket-gpt" or
+        "pocket-bert", which come with the package.
     corpus
         Files or globs: .txt (one document per line), .jsonl or .parquet, each also as .gz or .zst; or object-store and web addresses.
     out
