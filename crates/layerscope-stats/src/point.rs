@@ -55,10 +55,11 @@ impl PointShape {
             + self.chosen * PointMoments::chosen_bytes(self.dim)
     }
 
-    /// What more it takes where states are massive: matrices are kept of them apart.
+    /// What more it takes where states are massive: matrices and the groups that have some, here one in twenty, are kept of them apart.
     pub fn massive_bytes(&self) -> usize {
         let matrices = [SketchKind::Covariance, SketchKind::Pairs].into_iter().filter(|kind| self.sketches.contains(*kind));
-        matrices.map(|kind| Sketches::bytes(SketchSet::of(&[kind]), &self.of_sketches(None))).sum()
+        matrices.map(|kind| Sketches::bytes(SketchSet::of(&[kind]), &self.of_sketches(None))).sum::<usize>()
+            + PointMoments::bytes(self.groups / 20, self.dim, self.sketches.contains(SketchKind::Units))
     }
 
     fn of_sketches(&self, massive: Option<f64>) -> SketchShape {

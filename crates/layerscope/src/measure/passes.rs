@@ -85,6 +85,7 @@ impl OnDevice for Passes<'_> {
         let fingerprint: Fingerprint = with_corpus(bound.fingerprint(), spool);
         let resumable: Fingerprint = fingerprint.clone().into_iter().chain(bound.order()).collect();
         let saved = self.saved_plan(&transformer, &estimate, &resumable)?;
+        let estimate = estimate.with_massive(saved.massive_points);
         (self.show)(Event::Estimate(estimate.line(&saved.passes, spool)));
         let mut first = 0;
         for (number, &count) in saved.passes.iter().enumerate() {
@@ -140,18 +141,19 @@ impl Passes<'_> {
     ) -> Result<SavedPlan> {
         let BoundPlan { plan, points, .. } = self.bound;
         if let Some(saved) = self.work.saved_plan()? {
-            estimate.expect_room(&saved.passes, plan)?;
+            estimate.with_massive(saved.massive_points).expect_room(&saved.passes, plan)?;
             return Ok(saved);
         }
         // Whatever can be refused is, before the model runs for the first time.
         check_disk(&plan.out, estimate, &estimate.passes(plan.max_memory)?)?;
         let pilot = massive_thresholds(transformer, self.spool, plan, points)?;
-        let estimate = &estimate.with_massive(pilot.iter().filter(|point| point.has_massive).count());
+        let massive_points = pilot.iter().filter(|point| point.has_massive).count();
+        let estimate = &estimate.with_massive(massive_points);
         let passes = estimate.passes(plan.max_memory)?;
         check_disk(&plan.out, estimate, &passes)?;
         let massive = pilot.into_iter().map(|point| point.threshold).collect();
         let inputs = self.spool.inputs().iter().filter_map(|input| InputStamp::of(input)).collect();
-        let saved = SavedPlan { fingerprint: resumable.clone(), inputs, massive, passes };
+        let saved = SavedPlan { fingerprint: resumable.clone(), inputs, massive, massive_points, passes };
         self.work.save_plan(&saved)?;
         (self.show)(Event::Saved);
         Ok(saved)

@@ -35,6 +35,9 @@ pub struct SavedPlan {
     pub inputs: Vec<InputStamp>,
     /// Norms beyond which states are massive, point by point.
     pub massive: Vec<Option<f64>>,
+    /// Points where some of the first states are massive: they take more memory.
+    #[serde(default)]
+    pub massive_points: usize,
     /// Points of each pass, counted among the measured ones.
     pub passes: Vec<usize>,
 }
