@@ -41,6 +41,7 @@ mod error;
 mod kernels;
 pub mod measure;
 mod numbered;
+mod panels;
 mod point;
 mod products;
 mod rows;

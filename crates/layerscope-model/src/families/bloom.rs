@@ -3,7 +3,7 @@
 use layerscope_compute::Activation;
 
 use super::Family;
-use super::gguf::{Gguf, Merges};
+use super::gguf::{self, Gguf, Merges};
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{
@@ -79,21 +79,6 @@ const GGUF: Gguf = Gguf {
         ("feed_forward_length", ""), // four times the width, or the shapes of tensors do not fit
     ],
     derive: |_, _| {},
-    names: &Names {
-        prefixes: &[""],
-        modules: &[
-            (Slot::TokenEmbedding, "token_embd"),
-            (Slot::EmbeddingNorm, "token_embd_norm"),
-            (Slot::AttentionInNorm, "blk.{}.attn_norm"),
-            (Slot::QueryKeyValue, "blk.{}.attn_qkv"),
-            (Slot::AttentionOutput, "blk.{}.attn_output"),
-            (Slot::FeedForwardInNorm, "blk.{}.ffn_norm"),
-            (Slot::Up, "blk.{}.ffn_up"),
-            (Slot::Down, "blk.{}.ffn_down"),
-            (Slot::FinalNorm, "output_norm"),
-        ],
-        ignored: &["output.weight"],
-        linear_layout: LinearLayout::OutIn,
-    },
+    names: &gguf::NAMES,
     merges: Merges::ByScore,
 };

@@ -178,28 +178,3 @@ pub(super) fn read_gguf_head(facts: &Facts<'_>, config: &mut Map<String, Value>)
         config.insert("partial_rotary_factor".to_owned(), (rotary as f64 / head_dim as f64).into());
     }
 }
-
-/// The names of GGUF files.
-pub(super) const GGUF_NAMES: Names = Names {
-    prefixes: &[""],
-    modules: &[
-        (Slot::TokenEmbedding, "token_embd"),
-        (Slot::AttentionInNorm, "blk.{}.attn_norm"),
-        (Slot::Query, "blk.{}.attn_q"),
-        (Slot::Key, "blk.{}.attn_k"),
-        (Slot::Value, "blk.{}.attn_v"),
-        (Slot::QueryNorm, "blk.{}.attn_q_norm"),
-        (Slot::KeyNorm, "blk.{}.attn_k_norm"),
-        (Slot::AttentionOutput, "blk.{}.attn_output"),
-        (Slot::FeedForwardInNorm, "blk.{}.ffn_norm"),
-        (Slot::Gate, "blk.{}.ffn_gate"),
-        (Slot::Up, "blk.{}.ffn_up"),
-        (Slot::Down, "blk.{}.ffn_down"),
-        (Slot::FinalNorm, "output_norm"),
-    ],
-    ignored: GGUF_IGNORED,
-    linear_layout: LinearLayout::OutIn,
-};
-
-/// The head, and divisors of rotary frequencies, which are read apart.
-pub(super) const GGUF_IGNORED: &[&str] = &["output.weight", "rope_freqs.weight"];

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Family;
 use super::gated_decoder::{self, Defaults, USUAL};
-use super::gguf::{Facts, Gguf, Merges};
+use super::gguf::{self, Facts, Gguf, Merges};
 use super::rope::{self, Outside};
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
@@ -115,28 +115,7 @@ const GGUF: Gguf = Gguf {
         ("rope.freq_base_swa", "rope_local_base_freq"),
     ],
     derive,
-    names: &Names {
-        prefixes: &[""],
-        modules: &[
-            (Slot::TokenEmbedding, "token_embd"),
-            (Slot::AttentionInNorm, "blk.{}.attn_norm"),
-            (Slot::Query, "blk.{}.attn_q"),
-            (Slot::Key, "blk.{}.attn_k"),
-            (Slot::Value, "blk.{}.attn_v"),
-            (Slot::QueryNorm, "blk.{}.attn_q_norm"),
-            (Slot::KeyNorm, "blk.{}.attn_k_norm"),
-            (Slot::AttentionOutput, "blk.{}.attn_output"),
-            (Slot::AttentionOutNorm, "blk.{}.post_attention_norm"),
-            (Slot::FeedForwardInNorm, "blk.{}.ffn_norm"),
-            (Slot::Gate, "blk.{}.ffn_gate"),
-            (Slot::Up, "blk.{}.ffn_up"),
-            (Slot::Down, "blk.{}.ffn_down"),
-            (Slot::FeedForwardOutNorm, "blk.{}.post_ffw_norm"),
-            (Slot::FinalNorm, "output_norm"),
-        ],
-        ignored: gated_decoder::GGUF_IGNORED,
-        linear_layout: LinearLayout::OutIn,
-    },
+    names: &gguf::NAMES,
     merges: Merges::ByPlace,
 };
 

@@ -7,7 +7,7 @@ use crate::checkpoint::Checkpoint;
 use crate::config::ConfigReader;
 use crate::error::{Error, Result};
 use crate::gguf::{Metadata, Value};
-use crate::names::Names;
+use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{ModelSpec, NormSpec, QkvStorage, RotaryScaling};
 
 /// How a family's GGUF files read.
@@ -36,6 +36,34 @@ pub enum Merges {
     /// By the place of what they make.
     ByPlace,
 }
+
+/// The names of tensors, the same in nearly all architectures. A specification asks only for those it needs.
+pub(super) const NAMES: Names = Names {
+    prefixes: &[""],
+    modules: &[
+        (Slot::TokenEmbedding, "token_embd"),
+        (Slot::PositionEmbedding, "position_embd"),
+        (Slot::EmbeddingNorm, "token_embd_norm"),
+        (Slot::AttentionInNorm, "blk.{}.attn_norm"),
+        (Slot::QueryKeyValue, "blk.{}.attn_qkv"),
+        (Slot::Query, "blk.{}.attn_q"),
+        (Slot::Key, "blk.{}.attn_k"),
+        (Slot::Value, "blk.{}.attn_v"),
+        (Slot::QueryNorm, "blk.{}.attn_q_norm"),
+        (Slot::KeyNorm, "blk.{}.attn_k_norm"),
+        (Slot::AttentionOutput, "blk.{}.attn_output"),
+        (Slot::AttentionOutNorm, "blk.{}.post_attention_norm"),
+        (Slot::FeedForwardInNorm, "blk.{}.ffn_norm"),
+        (Slot::Gate, "blk.{}.ffn_gate"),
+        (Slot::Up, "blk.{}.ffn_up"),
+        (Slot::Down, "blk.{}.ffn_down"),
+        (Slot::FeedForwardOutNorm, "blk.{}.post_ffw_norm"),
+        (Slot::FinalNorm, "output_norm"),
+    ],
+    // The head, and divisors of rotary frequencies, which are read apart.
+    ignored: &["output.weight", "rope_freqs.weight"],
+    linear_layout: LinearLayout::OutIn,
+};
 
 /// Keys that most architectures have.
 const COMMON: &[(&str, &str)] = &[

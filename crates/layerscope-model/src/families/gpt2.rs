@@ -1,7 +1,7 @@
 //! GPT-2: pre-norm decoder with learned positions; its linear layers are stored transposed.
 
 use super::Family;
-use super::gguf::{Gguf, Merges};
+use super::gguf::{self, Gguf, Merges};
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{
@@ -75,21 +75,6 @@ const GGUF: Gguf = Gguf {
     model_type: "gpt2",
     keys: &[("attention.head_count_kv", ""), ("attention.layer_norm_epsilon", "layer_norm_epsilon"), ("feed_forward_length", "n_inner")],
     derive: |_, _| {},
-    names: &Names {
-        prefixes: &[""],
-        modules: &[
-            (Slot::TokenEmbedding, "token_embd"),
-            (Slot::PositionEmbedding, "position_embd"),
-            (Slot::AttentionInNorm, "blk.{}.attn_norm"),
-            (Slot::QueryKeyValue, "blk.{}.attn_qkv"),
-            (Slot::AttentionOutput, "blk.{}.attn_output"),
-            (Slot::FeedForwardInNorm, "blk.{}.ffn_norm"),
-            (Slot::Up, "blk.{}.ffn_up"),
-            (Slot::Down, "blk.{}.ffn_down"),
-            (Slot::FinalNorm, "output_norm"),
-        ],
-        ignored: &["output.weight"],
-        linear_layout: LinearLayout::OutIn,
-    },
+    names: &gguf::NAMES,
     merges: Merges::ByScore,
 };

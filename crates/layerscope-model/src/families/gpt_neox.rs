@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Family;
-use super::gguf::{Facts, Gguf, Merges};
+use super::gguf::{self, Facts, Gguf, Merges};
 use super::rope::{self, Outside};
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
@@ -91,21 +91,7 @@ const GGUF: Gguf = Gguf {
         ("use_parallel_residual", "use_parallel_residual"),
     ],
     derive,
-    names: &Names {
-        prefixes: &[""],
-        modules: &[
-            (Slot::TokenEmbedding, "token_embd"),
-            (Slot::AttentionInNorm, "blk.{}.attn_norm"),
-            (Slot::QueryKeyValue, "blk.{}.attn_qkv"),
-            (Slot::AttentionOutput, "blk.{}.attn_output"),
-            (Slot::FeedForwardInNorm, "blk.{}.ffn_norm"),
-            (Slot::Up, "blk.{}.ffn_up"),
-            (Slot::Down, "blk.{}.ffn_down"),
-            (Slot::FinalNorm, "output_norm"),
-        ],
-        ignored: &["output.weight"],
-        linear_layout: LinearLayout::OutIn,
-    },
+    names: &gguf::NAMES,
     merges: Merges::ByScore,
 };
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Family;
 use super::gated_decoder::{self, USUAL};
-use super::gguf::{Facts, Gguf, Merges};
+use super::gguf::{self, Facts, Gguf, Merges};
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names};
 use crate::spec::ModelSpec;
@@ -35,7 +35,7 @@ const GGUF: Gguf = Gguf {
     model_type: "llama",
     keys: &[],
     derive,
-    names: &Names { linear_layout: LinearLayout::OutInByPairs, ..gated_decoder::GGUF_NAMES },
+    names: &Names { linear_layout: LinearLayout::OutInByPairs, ..gguf::NAMES },
     merges: Merges::ByScore,
 };
 

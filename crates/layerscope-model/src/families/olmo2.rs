@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Family;
 use super::gated_decoder::{self, Defaults, USUAL};
-use super::gguf::{Facts, Gguf, Merges};
+use super::gguf::{self, Facts, Gguf, Merges};
 use crate::config::ConfigReader;
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{BlockNorms, ModelSpec, QkNorm};
@@ -45,33 +45,7 @@ const NAMES: Names = Names {
     linear_layout: LinearLayout::OutIn,
 };
 
-const GGUF: Gguf = Gguf {
-    architecture: "olmo2",
-    model_type: "olmo2",
-    keys: &[],
-    derive,
-    names: &Names {
-        prefixes: &[""],
-        modules: &[
-            (Slot::TokenEmbedding, "token_embd"),
-            (Slot::Query, "blk.{}.attn_q"),
-            (Slot::Key, "blk.{}.attn_k"),
-            (Slot::Value, "blk.{}.attn_v"),
-            (Slot::QueryNorm, "blk.{}.attn_q_norm"),
-            (Slot::KeyNorm, "blk.{}.attn_k_norm"),
-            (Slot::AttentionOutput, "blk.{}.attn_output"),
-            (Slot::AttentionOutNorm, "blk.{}.post_attention_norm"),
-            (Slot::Gate, "blk.{}.ffn_gate"),
-            (Slot::Up, "blk.{}.ffn_up"),
-            (Slot::Down, "blk.{}.ffn_down"),
-            (Slot::FeedForwardOutNorm, "blk.{}.post_ffw_norm"),
-            (Slot::FinalNorm, "output_norm"),
-        ],
-        ignored: gated_decoder::GGUF_IGNORED,
-        linear_layout: LinearLayout::OutIn,
-    },
-    merges: Merges::ByScore,
-};
+const GGUF: Gguf = Gguf { architecture: "olmo2", model_type: "olmo2", keys: &[], derive, names: &gguf::NAMES, merges: Merges::ByScore };
 
 fn derive(facts: &Facts<'_>, config: &mut Map<String, Value>) {
     gated_decoder::read_gguf_head(facts, config);

@@ -2,7 +2,7 @@
 
 use super::Family;
 use super::gated_decoder::{self, Defaults, USUAL};
-use super::gguf::{Gguf, Merges};
+use super::gguf::{self, Gguf, Merges};
 use crate::config::ConfigReader;
 use crate::spec::ModelSpec;
 
@@ -24,6 +24,6 @@ const GGUF: Gguf = Gguf {
     model_type: "qwen2",
     keys: &[],
     derive: gated_decoder::read_gguf_head,
-    names: &gated_decoder::GGUF_NAMES,
+    names: &gguf::NAMES,
     merges: Merges::ByScore,
 };

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Family;
 use super::gated_decoder::{self, Defaults, USUAL};
-use super::gguf::{Facts, Gguf, Merges};
+use super::gguf::{self, Facts, Gguf, Merges};
 use crate::config::ConfigReader;
 use crate::spec::{ModelSpec, QkNorm};
 
@@ -22,8 +22,7 @@ fn spec(config: &mut ConfigReader) -> ModelSpec {
     model
 }
 
-const GGUF: Gguf =
-    Gguf { architecture: "qwen3", model_type: "qwen3", keys: &[], derive, names: &gated_decoder::GGUF_NAMES, merges: Merges::ByScore };
+const GGUF: Gguf = Gguf { architecture: "qwen3", model_type: "qwen3", keys: &[], derive, names: &gguf::NAMES, merges: Merges::ByScore };
 
 fn derive(facts: &Facts<'_>, config: &mut Map<String, Value>) {
     gated_decoder::read_gguf_head(facts, config);

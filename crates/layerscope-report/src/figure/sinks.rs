@@ -144,7 +144,7 @@ fn caption(view: &View, share: Option<&[Profile]>, compared: &[(&Curve, Vec<Prof
 
 /// What the measures are where massive states carry most.
 fn at_the_largest(share: &Profile, compared: &[(&Curve, Vec<Profile>)]) -> Option<String> {
-    let largest = share.all().filter(|row| row.value.is_some()).max_by(|a, b| a.value.partial_cmp(&b.value).expect("numbers"))?;
+    let largest = share.all().filter_map(|row| Some((row.value?, row))).max_by(|(a, _), (b, _)| a.total_cmp(b))?.1;
     let there =
         |profile: &Profile| profile.all().find(|row| (row.layer, row.point) == (largest.layer, largest.point)).and_then(|row| row.value);
     let words = |(curve, profiles): &(&Curve, Vec<Profile>)| {

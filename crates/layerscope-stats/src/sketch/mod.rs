@@ -26,6 +26,7 @@ mod shape;
 mod sketches;
 mod space;
 mod sparse;
+mod states_view;
 mod tensor;
 
 pub use blocks::{BLOCKS, DocumentBlocks};
@@ -37,7 +38,7 @@ pub use massive::{LARGEST, MassiveGroup, POSITIONS};
 pub use moments::{Group, GroupMoments};
 pub use pairs::{BatchPairs, Pairs};
 pub use peaks::{BatchPeaks, Counts, Peaks};
-pub use point_moments::{PointMoments, StatesView};
+pub use point_moments::PointMoments;
 pub use sample::{HashSample, Kept, SampleKey, TokenSamples, sample_hash};
 pub use scatter::{CentredRows, Scatter};
 pub use sequences::SequenceSimilarity;
@@ -46,6 +47,7 @@ pub use shape::{BatchShapes, SequenceShape, ShapeMeans};
 pub use sketches::Sketches;
 pub use space::{BatchSpace, PointRows, Preparation};
 pub use sparse::SparseGroupMoments;
+pub use states_view::StatesView;
 pub use tensor::{Tensor, Tensors, Values};
 
 use crate::error::Result;

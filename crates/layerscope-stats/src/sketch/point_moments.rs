@@ -8,7 +8,7 @@ use super::by_states::WithTypical;
 use super::chosen::ChosenComponents;
 use super::massive::{MassiveGroup, MassiveStates};
 use super::moments::with_next;
-use super::{CorpusMoments, Group, GroupMoments, Mergeable, SequenceSimilarity, SparseGroupMoments, Tensors, nested};
+use super::{CorpusMoments, GroupMoments, Mergeable, SequenceSimilarity, SparseGroupMoments, StatesView, Tensors, nested};
 use crate::error::{Error, Result, must_match};
 use crate::kernels::{self, CorpusVectors, GroupVectors, PlainSums, Weights};
 use crate::rows::{BatchRows, CHUNK, Chunk, Scalars};
@@ -373,31 +373,5 @@ impl Mergeable for PointMoments {
             return Err(Error::tensor("chosen", format!("does not have the {} components of the other moments", sketch.dim())));
         }
         Ok(sketch)
-    }
-}
-
-/// The moments of one selection of states: those of the typical ones, with other numbers for groups that also have massive ones.
-pub struct StatesView<'a> {
-    groups: &'a GroupMoments,
-    overlay: SparseGroupMoments,
-    within: Cow<'a, [f64]>,
-    corpus: Cow<'a, CorpusMoments>,
-}
-
-impl StatesView<'_> {
-    /// Every group that has states, ascending.
-    pub fn groups(&self) -> impl Iterator<Item = (u32, Group<'_>)> {
-        let group = |id| self.overlay.group(id).unwrap_or_else(|| self.groups.group(id));
-        (0..self.groups.groups() as u32).map(move |id| (id, group(id))).filter(|(_, group)| group.n > 0)
-    }
-
-    /// Per component, sum over groups of the squared deviations from the group's mean.
-    pub fn within(&self) -> &[f64] {
-        &self.within
-    }
-
-    /// Moments of all these states.
-    pub fn corpus(&self) -> &CorpusMoments {
-        &self.corpus
     }
 }
