@@ -46,7 +46,9 @@ impl<'a, B: HostBackend> States<'a, B> {
 /// afterwards the stream may be used again. [`Latch`](crate::Latch) does this for a stream.
 ///
 /// Allocations and uploads of weights fail at once.
-pub trait Backend: Send + Sync + Sized + 'static {
+///
+/// A clone is another handle of the same device.
+pub trait Backend: Clone + Send + Sync + Sized + 'static {
     /// Row-major f32 activations on the device.
     type Buffer: Send + Sync;
     /// Row numbers on the device.

@@ -28,6 +28,7 @@ mod error;
 mod host_tensor;
 mod memory;
 mod operations;
+pub mod parallel;
 mod reference;
 
 pub use backend::{Backend, HostBackend, States};

@@ -8,6 +8,8 @@ use crate::checkpoint::{Checkpoint, gguf_in, is_gguf};
 use crate::config::ConfigReader;
 use crate::error::{Error, Result};
 use crate::families::{Family, gguf};
+use crate::leg::Leg;
+use crate::point::Point;
 use crate::requirements::TensorPlan;
 use crate::spec::ModelSpec;
 use crate::transformer::Transformer;
@@ -70,6 +72,12 @@ impl Model {
 
     /// Reads the weights onto a backend.
     pub fn load<B: Backend>(&self, backend: B) -> Result<Transformer<B>> {
-        Transformer::load(backend, self.spec.clone(), &self.plan, &self.checkpoint)
+        let last = self.spec.points().last().copied().unwrap_or(Point::Embedding);
+        self.load_leg(backend, Leg::up_to(last), 1)
+    }
+
+    /// Reads those that a leg needs, several blocks at a time.
+    pub fn load_leg<B: Backend>(&self, backend: B, leg: Leg, threads: usize) -> Result<Transformer<B>> {
+        Transformer::load(backend, self.spec.clone(), &self.plan, &self.checkpoint, leg, threads)
     }
 }

@@ -7,7 +7,9 @@ use layerscope_compute::HostTensor;
 
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
+use crate::leg::Leg;
 use crate::names::{LinearLayout, Names, Slot};
+use crate::point::Point;
 use crate::spec::{BiasSpec, BlockSpec, Gate, ModelSpec, NormSpec, QkvStorage};
 
 /// A parameter of a module.
@@ -194,6 +196,19 @@ impl TensorPlan {
     /// Numbers in all tensors that are read.
     pub fn parameters(&self) -> usize {
         self.tensors.values().map(|tensor| tensor.stored_shape.iter().product::<usize>()).sum()
+    }
+
+    /// Numbers in those that a leg of the model needs.
+    pub fn parameters_of(&self, spec: &ModelSpec, leg: Leg) -> usize {
+        let blocks: BTreeSet<usize> = spec.blocks[leg.blocks(spec)].iter().map(|block| block.weights).collect();
+        let is_needed = |&(slot, at, _): &Place| match slot {
+            Slot::RelativeBias => true,
+            Slot::FinalNorm => leg.to >= Point::FinalNorm,
+            Slot::OutputProjection => leg.to == Point::Projected,
+            of_embedding if of_embedding <= Slot::EmbeddingProjection => leg.from.is_none(),
+            _ => blocks.contains(&at),
+        };
+        self.tensors.iter().filter(|(place, _)| is_needed(place)).map(|(_, tensor)| tensor.stored_shape.iter().product::<usize>()).sum()
     }
 
     /// Whether the model has this parameter.

@@ -7,6 +7,7 @@ use crate::block::Block;
 use crate::checkpoint::Checkpoint;
 use crate::embedding::embed;
 use crate::error::{Error, Result};
+use crate::leg::Leg;
 use crate::point::{Observer, Point};
 use crate::position::rotary_angles;
 use crate::requirements::TensorPlan;
@@ -14,39 +15,41 @@ use crate::spec::{ModelSpec, RotarySpec};
 use crate::weights::{EmbeddingWeights, Loader};
 use crate::workspace::Workspace;
 
-/// A model ready to run.
+/// A model ready to run, or a leg of one.
 pub struct Transformer<B: Backend> {
     backend: B,
     spec: ModelSpec,
-    embedding: EmbeddingWeights<B>,
+    leg: Leg,
+    embedding: Option<EmbeddingWeights<B>>,
+    /// Those of the leg.
     blocks: Vec<Block<B>>,
     final_norm: Option<B::Norm>,
     output_projection: Option<B::Linear>,
-    /// The different rotations of the blocks; each batch computes their angles once.
+    /// The different rotations of all blocks; each batch computes their angles once.
     rotaries: Vec<RotarySpec>,
 }
 
 impl<B: Backend> Transformer<B> {
-    /// Reads a checkpoint's weights onto a backend, tensor by tensor.
-    pub fn load(backend: B, spec: ModelSpec, plan: &TensorPlan, checkpoint: &Checkpoint) -> Result<Self> {
+    /// Reads what a leg needs of a checkpoint's weights onto a backend, several blocks at a time.
+    pub fn load(backend: B, spec: ModelSpec, plan: &TensorPlan, checkpoint: &Checkpoint, leg: Leg, threads: usize) -> Result<Self> {
         let loader = Loader { backend: &backend, checkpoint, plan };
-        let stored = loader.blocks(&spec)?;
-        let mut rotaries: Vec<RotarySpec> = Vec::new();
-        let mut blocks = Vec::with_capacity(spec.blocks.len());
-        for (block, weights) in spec.blocks.iter().zip(stored) {
-            let rotary = block.attention.rotary.as_ref().map(|rotary| {
-                rotaries.iter().position(|known| known == rotary).unwrap_or_else(|| {
-                    rotaries.push(rotary.clone());
-                    rotaries.len() - 1
-                })
-            });
+        let rotaries = different_rotaries(&spec);
+        let own = &spec.blocks[leg.blocks(&spec)];
+        let mut blocks = Vec::with_capacity(own.len());
+        for (block, weights) in own.iter().zip(loader.blocks(own, spec.width, threads)?) {
+            let rotary = block.attention.rotary.as_ref().and_then(|rotary| rotaries.iter().position(|known| known == rotary));
             let attention = loader.attention(&block.attention)?;
             blocks.push(Block { spec: block.clone(), weights, attention, rotary });
         }
-        let embedding = loader.embedding(&spec)?;
-        let final_norm = loader.final_norm(&spec)?;
-        let output_projection = loader.output_projection(&spec)?;
-        Ok(Transformer { backend, spec, embedding, blocks, final_norm, output_projection, rotaries })
+        let embedding = if leg.from.is_none() { Some(loader.embedding(&spec)?) } else { None };
+        let final_norm = if leg.to >= Point::FinalNorm { loader.final_norm(&spec)? } else { None };
+        let output_projection = if leg.to == Point::Projected { loader.output_projection(&spec)? } else { None };
+        Ok(Transformer { backend, spec, leg, embedding, blocks, final_norm, output_projection, rotaries })
+    }
+
+    /// The part of the model that this is.
+    pub fn leg(&self) -> Leg {
+        self.leg
     }
 
     /// What this model computes.
@@ -69,15 +72,16 @@ impl<B: Backend> Transformer<B> {
         Workspace::new(&self.backend, &self.spec, &self.rotaries, tokens)
     }
 
-    /// Runs one batch, showing the states of every point to the observer. When it returns, the device is done with the batch.
+    /// Runs one batch from its token ids, showing the states of every point to the observer. When it returns, the device is done with the
+    /// batch.
     pub fn forward<O: Observer<B>>(&self, batch: &Batch, space: &mut Workspace<B>, observer: &mut O) -> Result<(), O::Error> {
-        self.forward_to(Point::Projected, batch, space, observer)
+        self.forward_from(None, batch, space, observer)
     }
 
-    /// The same, but nothing is computed beyond `last`.
-    pub fn forward_to<O: Observer<B>>(
+    /// The same for a leg that begins with the states of a point: `entering`, row-major. The observer sees them too.
+    pub fn forward_from<O: Observer<B>>(
         &self,
-        last: Point,
+        entering: Option<&[f32]>,
         batch: &Batch,
         space: &mut Workspace<B>,
         observer: &mut O,
@@ -86,31 +90,46 @@ impl<B: Backend> Transformer<B> {
         if batch.tokens() > space.capacity {
             *space = self.workspace(batch.tokens())?;
         }
-        let observed = self.run(last, batch, space, observer);
+        let observed = self.run(entering, batch, space, observer);
         // Even after an error of the observer: a failure left in the stream would be blamed on the next batch.
         let computed = self.backend.synchronize(&mut space.stream).map_err(Error::from);
         observed?;
         Ok(computed?)
     }
 
-    fn run<O: Observer<B>>(&self, last: Point, batch: &Batch, space: &mut Workspace<B>, observer: &mut O) -> Result<(), O::Error> {
+    fn run<O: Observer<B>>(
+        &self,
+        entering: Option<&[f32]>,
+        batch: &Batch,
+        space: &mut Workspace<B>,
+        observer: &mut O,
+    ) -> Result<(), O::Error> {
         let backend = &self.backend;
         let mut show = |at: Point, stream: &mut B::Stream, buffer: &B::Buffer| {
             observer.observe(batch, at, &mut States { backend, stream, buffer, rows: batch.tokens(), width: self.spec.width_at(at) })
         };
         self.write_offsets(batch, space);
         self.write_angles(batch, space);
-        embed(&self.spec.embedding, &self.embedding, backend, batch, space);
-        show(Point::Embedding, &mut space.stream, &space.residual)?;
-        for (i, block) in self.blocks.iter().enumerate().take_while(|(i, _)| Point::Block(i + 1) <= last) {
-            block.forward(backend, batch.tokens(), space);
-            show(Point::Block(i + 1), &mut space.stream, &space.residual)?;
+        match (&self.embedding, self.leg.from, entering) {
+            (Some(weights), None, None) => {
+                embed(&self.spec.embedding, weights, backend, batch, space);
+                show(Point::Embedding, &mut space.stream, &space.residual)?;
+            }
+            (_, Some(from), Some(states)) if states.len() == batch.tokens() * self.spec.width => {
+                backend.write(&mut space.stream, &mut space.residual, states);
+                show(from, &mut space.stream, &space.residual)?;
+            }
+            _ => return Err(Error::Batch("a leg of the model was given what another one needs".into()).into()),
         }
-        if let Some(norm) = self.final_norm.as_ref().filter(|_| last >= Point::FinalNorm) {
+        for (block, number) in self.blocks.iter().zip(self.leg.blocks(&self.spec)) {
+            block.forward(backend, batch.tokens(), space);
+            show(Point::Block(number + 1), &mut space.stream, &space.residual)?;
+        }
+        if let Some(norm) = &self.final_norm {
             backend.apply_norm(&mut space.stream, &space.residual, batch.tokens(), norm, &mut space.normed);
             show(Point::FinalNorm, &mut space.stream, &space.normed)?;
         }
-        if let Some(projection) = self.output_projection.as_ref().filter(|_| last == Point::Projected) {
+        if let Some(projection) = &self.output_projection {
             let states = if self.final_norm.is_some() { &space.normed } else { &space.residual };
             backend.apply_linear(&mut space.stream, states, batch.tokens(), projection, None, &mut space.branch);
             show(Point::Projected, &mut space.stream, &space.branch)?;
@@ -132,4 +151,14 @@ impl<B: Backend> Transformer<B> {
             self.backend.write(&mut space.stream, sin, &space.host_sin);
         }
     }
+}
+
+fn different_rotaries(spec: &ModelSpec) -> Vec<RotarySpec> {
+    let mut different: Vec<RotarySpec> = Vec::new();
+    for rotary in spec.blocks.iter().filter_map(|block| block.attention.rotary.as_ref()) {
+        if !different.contains(rotary) {
+            different.push(rotary.clone());
+        }
+    }
+    different
 }

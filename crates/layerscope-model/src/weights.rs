@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use layerscope_compute::parallel::in_order;
 use layerscope_compute::{AttentionShape, Backend, HostTensor};
 
 use crate::checkpoint::Checkpoint;
@@ -68,18 +69,16 @@ impl<B: Backend> Loader<'_, B> {
         spec.output_projection.map(|_| self.linear(Slot::OutputProjection, 0)).transpose()
     }
 
-    /// The weights of every block; blocks that share weights and norms share them here too.
-    pub fn blocks(&self, spec: &ModelSpec) -> Result<Vec<Arc<BlockWeights<B>>>> {
-        let mut stored: Vec<Arc<BlockWeights<B>>> = Vec::with_capacity(spec.blocks.len());
-        for (i, block) in spec.blocks.iter().enumerate() {
-            let same = |known: &BlockSpec| known.weights == block.weights && known.norms == block.norms;
-            let weights = match spec.blocks[..i].iter().position(same) {
-                Some(known) => stored[known].clone(),
-                None => Arc::new(self.block(block, spec.width)?),
-            };
-            stored.push(weights);
-        }
-        Ok(stored)
+    /// The weights of some blocks, read on several threads; blocks that share weights and norms share them here too.
+    pub fn blocks(&self, blocks: &[BlockSpec], width: usize, threads: usize) -> Result<Vec<Arc<BlockWeights<B>>>> {
+        let same = |a: &BlockSpec, b: &BlockSpec| a.weights == b.weights && a.norms == b.norms;
+        let first = |block: &BlockSpec| blocks.iter().position(|known| same(known, block));
+        let different: Vec<usize> = (0..blocks.len()).filter(|&at| first(&blocks[at]) == Some(at)).collect();
+        let read = in_order(threads, different.len(), |at| self.block(&blocks[different[at]], width).map(Arc::new));
+        let read: Vec<Arc<BlockWeights<B>>> = read.into_iter().collect::<Result<_>>()?;
+        let stored =
+            |block: &BlockSpec| different.iter().zip(&read).find(|(at, _)| same(&blocks[**at], block)).map(|(_, read)| read.clone());
+        Ok(blocks.iter().filter_map(stored).collect())
     }
 
     fn block(&self, spec: &BlockSpec, width: usize) -> Result<BlockWeights<B>> {

@@ -3,6 +3,7 @@
 use layerscope_compute::{Backend, Memory};
 
 use crate::error::Result;
+use crate::leg::Leg;
 use crate::requirements::TensorPlan;
 use crate::spec::{BlockSpec, Gate, ModelSpec, Residual, RotarySpec};
 
@@ -111,6 +112,11 @@ pub fn stream_memory<B: Backend>(backend: &B, spec: &ModelSpec, tokens: usize) -
 /// What a model's weights take.
 pub fn weight_memory<B: Backend>(backend: &B, plan: &TensorPlan) -> Memory {
     backend.weight_memory(plan.parameters())
+}
+
+/// What the weights of a leg take.
+pub fn leg_memory<B: Backend>(backend: &B, spec: &ModelSpec, plan: &TensorPlan, leg: Leg) -> Memory {
+    backend.weight_memory(plan.parameters_of(spec, leg))
 }
 
 #[cfg(test)]

@@ -62,6 +62,11 @@ pub trait Accumulate: Backend {
     /// A point's state as it is now.
     fn fetch<'a>(&self, resident: &'a Self::Resident) -> Result<Cow<'a, PointState>>;
 
+    /// A point's state, taken off the device.
+    fn take(&self, resident: Self::Resident) -> Result<PointState> {
+        Ok(self.fetch(&resident)?.into_owned())
+    }
+
     /// What the state of one point takes.
     fn point_memory(&self, shape: &PointShape) -> Memory;
     /// What a worker's space grows to with batches of `rows` rows.
@@ -137,6 +142,10 @@ impl<B: HostBackend> Accumulate for B {
 
     fn fetch<'a>(&self, resident: &'a PointState) -> Result<Cow<'a, PointState>> {
         Ok(Cow::Borrowed(resident))
+    }
+
+    fn take(&self, resident: PointState) -> Result<PointState> {
+        Ok(resident)
     }
 
     fn point_memory(&self, shape: &PointShape) -> Memory {

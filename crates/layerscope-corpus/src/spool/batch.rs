@@ -6,14 +6,25 @@ use super::format::{HEADER_BYTES, SEQUENCE_BYTES};
 use super::{Sequence, Spool};
 use crate::error::{Error, Result};
 
-/// Where the batches of a spool begin, for one batch size. Takes 8 bytes per batch and gives access to any batch.
+/// Where the batches of a spool begin, for one batch size. Takes 24 bytes per batch and gives access to any batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchPlan {
+    /// The first sequence of every batch, and the end.
     starts: Vec<u64>,
+    /// Rows before every batch, and all of them.
+    rows: Vec<u64>,
+    /// Documents that begin before every batch, and all of them.
+    documents: Vec<u64>,
     largest: usize,
 }
 
 impl BatchPlan {
+    fn begin(&mut self, sequence: u64, rows: u64, documents: u64) {
+        self.starts.push(sequence);
+        self.rows.push(rows);
+        self.documents.push(documents);
+    }
+
     /// Number of batches.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
@@ -32,6 +43,16 @@ impl BatchPlan {
     /// The sequences of a batch.
     pub fn sequences(&self, batch: usize) -> Range<u64> {
         self.starts[batch]..self.starts[batch + 1]
+    }
+
+    /// The rows of some batches, counted from the first batch's first.
+    pub fn rows(&self, batches: Range<usize>) -> Range<u64> {
+        self.rows[batches.start]..self.rows[batches.end]
+    }
+
+    /// Documents that begin before a batch.
+    pub fn documents_before(&self, batch: usize) -> u64 {
+        self.documents[batch]
     }
 }
 
@@ -91,15 +112,19 @@ impl Spool {
     /// Reads the index once and finds where batches of at most `batch_tokens` rows begin.
     pub fn plan(&self, batch_tokens: usize) -> Result<BatchPlan> {
         let mut cutter = Cutter { tokens: batch_tokens as u64, filled: 0 };
-        let (mut starts, mut largest) = (Vec::new(), 0);
+        let mut plan = BatchPlan { starts: Vec::new(), rows: Vec::new(), documents: Vec::new(), largest: 0 };
+        let (mut largest, mut rows, mut documents) = (0, 0, 0);
         for (number, sequence) in self.sequences().enumerate() {
-            if cutter.begins(sequence?.length, number == 0) {
-                starts.push(number as u64);
+            let sequence = sequence?;
+            if cutter.begins(sequence.length, number == 0) {
+                plan.begin(number as u64, rows, documents);
             }
             largest = largest.max(cutter.filled);
+            rows += u64::from(sequence.length);
+            documents += u64::from(sequence.row == 0);
         }
-        starts.push(self.header.sequences);
-        Ok(BatchPlan { starts, largest: largest as usize })
+        plan.begin(self.header.sequences, rows, documents);
+        Ok(BatchPlan { largest: largest as usize, ..plan })
     }
 
     /// One batch of a plan, whole; from any thread.

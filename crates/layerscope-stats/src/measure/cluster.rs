@@ -1,12 +1,12 @@
 //! Clusters of the kept sample as groups.
 
 use layerscope_compute::cpu::Isa;
+use layerscope_compute::parallel::in_order;
 
 use super::batches;
 use super::evaluation::Evaluation;
 use super::information::adjusted_mutual_information;
 use super::layer_rows::{Estimate, Rows};
-use super::parallel::in_order;
 use super::row::Computation;
 use crate::error::Result;
 use crate::products::{PANEL, Panels, product, product_place};

@@ -20,7 +20,6 @@ mod massive;
 mod matrix;
 mod neighbours;
 mod norm;
-mod parallel;
 mod partition;
 mod point_tables;
 mod row;

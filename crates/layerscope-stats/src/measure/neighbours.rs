@@ -8,8 +8,8 @@ use std::sync::{Mutex, OnceLock};
 
 use layerscope_compute::cpu::{ByteRows, Epilogue, Floats, Isa, Panels, Part, Rows, multiply};
 use layerscope_compute::for_each_isa;
+use layerscope_compute::parallel::{in_order, in_order_with};
 
-use super::parallel::{in_order, in_order_with};
 use crate::vectors::square_distance_f32;
 
 /// Rows of a block: twice those that a product packs together, so that packing costs little (512 were 15 % slower, 2112 no faster).

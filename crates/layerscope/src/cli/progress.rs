@@ -78,16 +78,16 @@ impl Display {
                     }))
                 });
             }
-            Event::Measuring { documents, tokens, total, fresh, pass: (pass, passes) } => {
+            Event::Measuring { documents, tokens, total, fresh, leg: (leg, legs) } => {
                 let fraction = tokens as f64 / total.max(1) as f64;
                 // Time left follows from this process's own work, not from what an earlier one did.
                 let left = |rate: f64| if fresh > 0 { Some((total - tokens) as f64 / (fresh as f64 * rate)) } else { None };
                 self.measuring(fraction, |rate| {
-                    let several = if passes > 1 { format!("pass {pass} of {passes}, ") } else { String::new() };
+                    let several = if legs > 1 { format!("leg {leg} of {legs}, ") } else { String::new() };
                     let speed = fresh as f64 * rate;
                     let text = format!("{several}{} documents, {} tokens, {} tokens/s", grouped(documents as usize), grouped(tokens as usize), grouped(speed as usize));
                     let json = json!({
-                        "documents": documents, "tokens": tokens, "total_tokens": total, "tokens_per_second": speed, "pass": pass, "passes": passes,
+                        "documents": documents, "tokens": tokens, "total_tokens": total, "tokens_per_second": speed, "leg": leg, "legs": legs,
                         "seconds_left": left(rate),
                     });
                     (text, left(rate), json)

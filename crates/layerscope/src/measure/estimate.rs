@@ -1,15 +1,16 @@
-//! How much memory and disk a run will take, said before it begins, and how many passes fit a limit.
+//! How much memory and disk a run will take, said before it begins, and how it is cut to fit a limit.
 
 use std::path::Path;
 
-use layerscope_corpus::Spool;
+use layerscope_corpus::{BatchPlan, Spool};
 use layerscope_error::{Line, line, setting};
-use layerscope_model::spec::ModelSpec;
-use layerscope_model::workspace_memory;
+use layerscope_model::{Model, leg_memory, workspace_memory};
 use layerscope_stats::sketch::SketchKind;
 use layerscope_stats::{Accumulate, PointShape};
 
 use super::plan::Plan;
+use super::route::{Order, Route, Way, stretches};
+use super::stretch::StretchRows;
 use crate::error::{Error, Result};
 use crate::process::system;
 use crate::text::{bytes, grouped};
@@ -28,6 +29,10 @@ const NEIGHBOUR_BYTES: usize = 16 << 20;
 const MATRICES_AT_THE_END: usize = 24;
 /// What the allocator wastes: one part in so many.
 const MARGIN: u64 = 33;
+/// Files between which states move from leg to leg: a leg reads one, writes another, and the third is needed until the last leg is saved.
+pub const STREAMS: usize = 3;
+/// While weights are read, a matrix is there twice: one part in so many of a block.
+const LARGEST_MATRIX: u64 = 3;
 /// Code, stacks and small things that are touched only once the model runs.
 const SLACK: u64 = 10 << 20;
 
@@ -46,19 +51,28 @@ pub struct Sizes {
     pub threads: usize,
 }
 
+/// What is in memory while a run is at some segment of its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Bytes of weights.
+    pub weights: u64,
+    /// Points measured there.
+    pub points: usize,
+}
+
 /// An estimate in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// What is there already (the model, the dictionary), and the workers' buffers.
+    /// What is there already, the model apart, and the workers' buffers.
     pub fixed: u64,
+    /// The segments of the way.
+    pub shares: Vec<Share>,
     /// The state of one point.
     pub point: u64,
     /// What more a point takes that has massive states.
     pub massive: u64,
     /// Points that have some.
     pub massive_points: usize,
-    /// Points to measure.
-    pub points: usize,
     /// What there is while the tables are made, when model and workers are gone.
     pub finishing: u64,
     /// The peak so far.
@@ -66,52 +80,84 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// From what is resident now, with the model loaded, what was resident `before_model`, and what will come.
-    pub fn new<D: Accumulate>(device: &D, spec: &ModelSpec, sizes: &Sizes, before_model: u64) -> Estimate {
+    /// From what is resident now without the model, and what will come. Any point may have massive states.
+    pub fn new<D: Accumulate>(device: &D, model: &Model, way: &Way, sizes: &Sizes, resident: u64) -> Estimate {
         let PointShape { groups, dim, sketches, .. } = sizes.state;
         let rows = sizes.largest_batch;
-        let worker = workspace_memory(device, spec, rows) + device.space_memory(sketches, rows, dim);
+        let worker = workspace_memory(device, &model.spec, rows) + device.space_memory(sketches, rows, dim);
         let worker = worker.host + rows * BYTES_PER_ROW;
         let point = device.point_memory(&sizes.state).host;
+        let massive = sizes.state.massive_bytes();
         let matrices = if sketches.contains(SketchKind::Covariance) { MATRICES_AT_THE_END * dim * dim * size_of::<f64>() } else { 0 };
         // Kept states as read, and sorted into the sample and the chosen tokens.
         let kept = sizes.state.kept * dim * size_of::<f32>();
         let token_rows = sizes.points * (sizes.state.kept - sizes.sample) * BYTES_PER_TOKEN_ROW;
         let sample = if sizes.sample == 0 { 0 } else { sizes.sample * dim * BYTES_PER_SAMPLED_NUMBER + NEIGHBOUR_BYTES };
+        let share = |segment: &super::route::Segment| Share {
+            weights: leg_memory(device, &model.spec, &model.plan, segment.leg).host as u64,
+            points: segment.points.len(),
+        };
+        let tables = 2 * point + kept + sizes.points * groups * BYTES_PER_TABLE_ROW + token_rows + matrices + sample;
         Estimate {
-            fixed: system::resident().unwrap_or(0) + (worker * sizes.threads) as u64 + SLACK,
+            fixed: resident + (worker * sizes.threads) as u64 + SLACK,
+            shares: way.segments.iter().map(share).collect(),
             point: point as u64,
-            massive: sizes.state.massive_bytes() as u64,
-            massive_points: 0,
-            points: sizes.points,
-            finishing: before_model
-                + (2 * point + kept + sizes.points * groups * BYTES_PER_TABLE_ROW + token_rows + matrices + sample) as u64
-                + SLACK,
+            massive: massive as u64,
+            massive_points: sizes.points,
+            finishing: resident + tables as u64 + SLACK,
             peak: system::peak().unwrap_or(0),
         }
     }
 
     /// The same where so many points have massive states: those are accumulated apart.
-    pub fn with_massive(&self, points: usize) -> Estimate {
-        let at_the_end = 2 * self.massive * u64::from(points > 0);
-        Estimate { massive_points: points, finishing: self.finishing + at_the_end, ..*self }
+    pub fn with_massive(self, points: usize) -> Estimate {
+        Estimate { massive_points: points, ..self }
     }
 
-    /// The most that a run with so many points at a time will occupy.
-    pub fn total(&self, points: usize) -> u64 {
-        let massive = self.massive * points.min(self.massive_points) as u64;
-        let needed = (self.fixed + self.point * points as u64 + massive).max(self.finishing);
+    /// The most that a run with these legs will occupy: the weights and states of a leg, with the weights of the next one as they are
+    /// read and the states of the last one as they are written.
+    pub fn total(&self, legs: &[usize]) -> u64 {
+        let shares: Vec<Share> = legs
+            .iter()
+            .scan(self.shares.iter(), |shares, &segments| {
+                let join = |a: Share, b: &Share| Share { weights: a.weights + b.weights, points: a.points + b.points };
+                Some(shares.by_ref().take(segments).fold(Share::default(), join))
+            })
+            .collect();
+        let states = |points: usize| self.point * points as u64 + self.massive * points.min(self.massive_points) as u64;
+        let at = |leg: usize| {
+            let (next, last) = match shares.len() {
+                1 => (0, 0),
+                // The next stretch of text begins with the first leg.
+                legs => (shares[(leg + 1) % legs].weights, shares[(leg + legs - 1) % legs].points),
+            };
+            shares[leg].weights + next + next / LARGEST_MATRIX + states(shares[leg].points + last)
+        };
+        let running = (0..shares.len()).map(at).max().unwrap_or(0);
+        let finishing = self.finishing + 2 * self.massive * u64::from(self.massive_points > 0);
+        let needed = (self.fixed + running).max(finishing);
         (needed + needed / MARGIN).max(self.peak)
     }
 
-    /// How many points each pass takes so that the limit holds.
-    pub fn passes(&self, limit: Option<u64>) -> Result<Vec<usize>> {
-        let Some(limit) = limit else { return Ok(vec![self.points]) };
-        let at_once = (1..=self.points).rev().find(|&points| self.total(points) <= limit).unwrap_or(0);
-        if at_once == 0 {
-            let line = line![
-                setting("max-memory").to(bytes(limit as usize)),
-                format!(" is not enough: one layer at a time takes {}; reduce the groups (", bytes(self.total(1) as usize)),
+    /// How the way is cut so that the limit holds, in as few legs as possible.
+    pub fn legs(&self, way: &Way, order: Order, limit: Option<u64>) -> Result<Vec<usize>> {
+        let segments = way.segments.len();
+        let fits = |legs: &Vec<usize>| limit.is_none_or(|limit| self.total(legs) <= limit);
+        let finest = way.even_legs(segments);
+        let found = match order {
+            Order::Auto => (1..=segments).map(|legs| way.even_legs(legs)).find(fits),
+            Order::Batch => Some(vec![segments]).filter(fits),
+            Order::Block => Some(finest.clone()).filter(fits),
+        };
+        found.ok_or_else(|| match order {
+            Order::Batch => Error::refused(line![
+                too_little(limit),
+                format!(" is not enough: all layers at once take {}; leave out ", bytes(self.total(&[segments]) as usize)),
+                setting("order")
+            ]),
+            _ => Error::refused(line![
+                too_little(limit),
+                format!(" is not enough: one layer at a time takes {}; reduce the groups (", bytes(self.total(&finest) as usize)),
                 setting("group"),
                 ", ",
                 setting("limit"),
@@ -126,25 +172,18 @@ impl Estimate {
                 ", ",
                 setting("threads"),
                 ")"
-            ];
-            return Err(Error::refused(line));
-        }
-        let passes = self.points.div_ceil(at_once);
-        // Even passes: the last one should not run the whole model for a single point.
-        let (each, more) = (self.points / passes, self.points % passes);
-        Ok((0..passes).map(|pass| each + usize::from(pass < more)).collect())
+            ]),
+        })
     }
-}
 
-impl Estimate {
-    /// Refuses to go on with passes that a smaller limit would not have allowed.
-    pub fn expect_room(&self, passes: &[usize], plan: &Plan) -> Result<()> {
-        let needed = self.total(passes.iter().copied().max().unwrap_or(0));
+    /// Refuses to go on with legs that a smaller limit would not have allowed.
+    pub fn expect_room(&self, legs: &[usize], plan: &Plan) -> Result<()> {
+        let needed = self.total(legs);
         match plan.max_memory {
             Some(limit) if needed > limit => Err(Error::refused(line![
-                setting("max-memory").to(bytes(limit as usize)),
+                too_little(Some(limit)),
                 format!(
-                    " is not enough: the run in {} was begun in passes of {}; give as much, or start again with ",
+                    " is not enough: the run in {} was begun with {}; give as much, or start again with ",
                     plan.out.display(),
                     bytes(needed as usize)
                 ),
@@ -155,59 +194,92 @@ impl Estimate {
     }
 
     /// What there is to do, and the memory it will take.
-    pub fn line(&self, passes: &[usize], spool: &Spool) -> Line {
+    pub fn line(&self, route: &Route, spool: &Spool) -> Line {
         let counters = spool.counters();
-        let largest = passes.iter().copied().max().unwrap_or(0);
-        let several = if passes.len() > 1 { format!(" in {} passes over the layers", passes.len()) } else { String::new() };
+        let order = match route.legs.len() {
+            1 => String::new(),
+            legs => format!(", block by block in {legs} legs"),
+        };
+        let several = if route.stretches.len() > 1 { format!(" of {} stretches of text", route.stretches.len()) } else { String::new() };
         let [documents, tokens, groups] = [counters.documents as usize, counters.tokens as usize, spool.groups().len()].map(grouped);
-        let memory = bytes(self.total(largest) as usize);
-        format!("{documents} documents, {tokens} tokens, {groups} groups; memory estimate {memory}{several}").into()
+        let memory = bytes(self.total(&route.legs) as usize);
+        format!("{documents} documents, {tokens} tokens, {groups} groups; memory estimate {memory}{order}{several}").into()
     }
 }
 
-/// Refuses to begin where the disk will not hold the run.
-pub fn check_disk(folder: &Path, estimate: &Estimate, passes: &[usize]) -> Result<()> {
-    let state = estimate.point * estimate.points as u64;
-    let largest = estimate.point * passes.iter().copied().max().unwrap_or(0) as u64;
-    // Finished passes with two checkpoints and a third being written; or passes beside the joined state and the tables.
+fn too_little(limit: Option<u64>) -> Line {
+    Line::from(setting("max-memory").to(bytes(limit.unwrap_or(0) as usize)))
+}
+
+/// How the text is cut so that the disk holds the run, which is refused where that is impossible.
+pub fn fit_disk(folder: &Path, estimate: &Estimate, legs: &[usize], batches: &BatchPlan, width: usize) -> Result<Vec<usize>> {
+    let points: usize = estimate.shares.iter().map(|share| share.points).sum();
+    let state = (estimate.point + if estimate.massive_points > 0 { estimate.massive } else { 0 }) * points as u64;
+    let in_a_leg = legs.iter().copied().max().unwrap_or(0).min(points) as u64;
+    let largest = estimate.point * in_a_leg;
+    // Finished legs with two checkpoints and a third being written; or legs beside the joined state and the tables.
     let needed = (state + 3 * largest).max(2 * state + state / 4);
-    match system::free_disk(folder) {
-        Some(free) if free < needed => {
-            let (free, needed) = (bytes(free as usize), bytes(needed as usize));
-            let line =
-                line![format!("{}: {free} free, the run needs {needed}; make room or choose another ", folder.display()), setting("out")];
-            Err(Error::refused(line))
-        }
-        _ => Ok(()),
+    let (Some(free), one) = (system::free_disk(folder), StretchRows::of_plan(batches, 0..batches.len()).bytes(width)) else {
+        return Ok(vec![batches.len()]);
+    };
+    let streams = if legs.len() > 1 { STREAMS as u64 } else { 0 };
+    let smallest = streams * (batches.largest() * width * size_of::<f32>()) as u64;
+    if free < needed + smallest {
+        let (free, needed) = (bytes(free as usize), bytes((needed + smallest) as usize));
+        let line =
+            line![format!("{}: {free} free, the run needs {needed}; make room or choose another ", folder.display()), setting("out")];
+        return Err(Error::refused(line));
     }
+    Ok(match streams * one <= free - needed {
+        true => vec![batches.len()],
+        // Half of what is free: others write too.
+        false => stretches(batches, (width * size_of::<f32>()) as u64, (free - needed) / 2 / streams),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use layerscope_model::{Leg, Point};
 
-    const ESTIMATE: Estimate = Estimate { fixed: 100, point: 50, massive: 25, massive_points: 0, points: 7, finishing: 200, peak: 0 };
+    fn way() -> Way {
+        let segment = |at: usize| super::super::route::Segment { leg: Leg::up_to(Point::Block(at)), points: at..at + 1 };
+        Way { segments: (0..7).map(segment).collect() }
+    }
+
+    fn estimate() -> Estimate {
+        let shares = vec![Share { weights: 30, points: 1 }; 7];
+        Estimate { fixed: 100, shares, point: 50, massive: 25, massive_points: 0, finishing: 120, peak: 0 }
+    }
 
     #[test]
-    fn a_limit_makes_even_passes() {
-        assert_eq!(ESTIMATE.total(7), 450 + 450 / 33);
-        assert_eq!(ESTIMATE.passes(None).expect("no limit"), [7]);
-        assert_eq!(ESTIMATE.passes(Some(463)).expect("fits"), [7]);
-        assert_eq!(ESTIMATE.passes(Some(462)).expect("two passes"), [4, 3]);
-        assert_eq!(ESTIMATE.passes(Some(225)).expect("two at a time"), [2, 2, 2, 1]);
+    fn a_limit_makes_even_legs() {
+        let (estimate, way) = (estimate(), way());
+        let legs = |order, limit| estimate.legs(&way, order, limit).expect("fits");
+        // 100 + 7 * (30 + 50), and one part in 33 more.
+        assert_eq!(estimate.total(&[7]), 660 + 660 / MARGIN);
+        assert_eq!(legs(Order::Auto, None), [7]);
+        assert_eq!(legs(Order::Auto, Some(680)), [7]);
+        // One leg at a time: its weights and states, the next one's weights and a matrix, the last one's states.
+        assert_eq!(estimate.total(&[4, 3]), 100 + (90 + 350) + (100 + 90 + 350) / MARGIN);
+        assert_eq!(estimate.total(&[1; 7]), 100 + (30 + 40 + 100) + 270 / MARGIN);
+        assert_eq!(legs(Order::Auto, Some(679)), [4, 3]);
+        assert_eq!(legs(Order::Auto, Some(400)), [2, 2, 2, 1]);
+        assert_eq!(legs(Order::Block, None), [1; 7]);
     }
 
     #[test]
     fn what_cannot_fit_is_refused_with_advice() {
-        let line = ESTIMATE.passes(Some(205)).expect_err("too little").to_string();
-        assert!(line.contains("one layer at a time takes 206 B") && line.contains("--batch-tokens"), "{line}");
+        let line = |order| estimate().legs(&way(), order, Some(205)).expect_err("too little").to_string();
+        assert!(line(Order::Auto).contains("one layer at a time takes 278 B") && line(Order::Auto).contains("--batch-tokens"));
+        assert!(line(Order::Batch).contains("all layers at once take 680 B; leave out --order"), "{}", line(Order::Batch));
     }
 
     #[test]
     fn massive_states_take_memory_of_their_own() {
-        let massive = ESTIMATE.with_massive(2);
-        // 100 + 50 n + 25 min(n, 2), and one part in 33 more.
-        assert_eq!([1, 2, 4].map(|points| massive.total(points)), [250 + 250 / MARGIN, 250 + 250 / MARGIN, 350 + 350 / MARGIN]);
-        assert_eq!(ESTIMATE.with_massive(0), ESTIMATE);
+        let massive = estimate().with_massive(2);
+        // 100 + 7 * (30 + 50) + 2 * 25, and one part in 33 more.
+        assert_eq!(massive.total(&[7]), 710 + 710 / MARGIN);
+        assert_eq!(estimate().with_massive(0), estimate());
     }
 }

@@ -17,16 +17,16 @@ pub enum Event<'a> {
     Reading(layerscope_corpus::Progress),
     /// The model runs over the text.
     Measuring {
-        /// Documents done before and in this leg.
+        /// Documents done, in this process and before; of a model that is run leg by leg, a leg is worth its part.
         documents: u64,
         /// Tokens done likewise.
         tokens: u64,
-        /// All tokens of the pass.
+        /// All tokens.
         total: u64,
         /// Tokens done since the process began, for the rate.
         fresh: u64,
-        /// This pass and their number.
-        pass: (usize, usize),
+        /// The leg of the model where they are, and how many there are.
+        leg: (usize, usize),
     },
     /// The tables are being made.
     Tables {

@@ -12,13 +12,14 @@ use layerscope_stats::measure::{Family, needs};
 use layerscope_stats::sketch::{SketchKind, SketchSet};
 
 use super::device::Device;
+use super::route::Order;
 use crate::checkpoint::fingerprint::{model_fingerprint, tokenizer_fingerprint};
 use crate::error::{Error, Result};
 use crate::settings::{Choices, Settings, parse, wrong, wrong_because};
 use crate::store::state::Fingerprint;
 
 /// Documents of the whole corpus from which every shard takes the massive threshold.
-const PILOT_DOCUMENTS: u64 = 256;
+const PILOT_DOCUMENTS: u64 = 32;
 /// The window of models that have no maximum.
 const OPEN_WINDOW: usize = 2048;
 
@@ -68,6 +69,8 @@ pub struct Plan {
     pub ablations: Vec<Ablation>,
     /// Where the model runs.
     pub device: Device,
+    /// Batch after batch, or block after block.
+    pub order: Order,
     /// Rows of a batch.
     pub batch_tokens: usize,
     /// Workers.
@@ -146,6 +149,7 @@ impl Plan {
             massive: choices.required("massive")?,
             ablations: parse::ablations(choices.text("ablate"))?,
             device: Device::named(choices.text("device").unwrap_or_default())?,
+            order: choices.word("order", [Order::Auto, Order::Batch, Order::Block])?,
             batch_tokens: choices.required("batch-tokens")?,
             threads: threads.unwrap_or_else(crate::process::system::processors),
             max_memory: choices.text("max-memory").map(parse::bytes).transpose()?,

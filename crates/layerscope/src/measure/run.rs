@@ -7,7 +7,7 @@ use layerscope_error::{Line, line, setting};
 use layerscope_report::Manifest;
 
 use super::event::{Event, Show};
-use super::passes::Passes;
+use super::journey::Journey;
 use super::plan::{BoundPlan, Plan, SharedText};
 use super::text::{Found, Text};
 use crate::checkpoint::tokenizer::load_tokenizer;
@@ -40,9 +40,8 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
             return Ok(manifest);
         }
     } else {
-        let spool = open_spool(&bound, &work, cancel, show)?;
-        let passes = Passes { bound: &bound, spool: &spool, store: &store, work: &mut work, warnings: &mut warnings, cancel, show };
-        plan.device.run(passes)?;
+        let journey = Journey { bound: &bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show };
+        plan.device.run(journey)?;
     }
     let ending = Ending { threads: plan.threads, warnings };
     let manifest = write_run(&store, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
@@ -80,7 +79,7 @@ fn expect_finished(store: &Folder, bound: &BoundPlan) -> Result<()> {
 }
 
 /// The text as tokens: of an earlier start, of the training this checkpoint belongs to, or new.
-fn open_spool(bound: &BoundPlan, work: &Work, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Spool> {
+pub fn open_spool(bound: &BoundPlan, work: &Work, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Spool> {
     let out = &bound.plan.out;
     let fingerprint: Fingerprint = bound.fingerprint().into_iter().chain(bound.order()).collect();
     let saved = work.saved_plan()?;

@@ -36,6 +36,11 @@ impl<S> Turnstile<S> {
         self.massive
     }
 
+    /// The state at the end.
+    pub fn into_state(self) -> S {
+        self.inside.into_inner().unwrap_or_else(PoisonError::into_inner).state
+    }
+
     /// Waits for the turn of batch `index`, lets it in, and calls the next.
     pub fn pass(&self, index: usize, stopped: &AtomicBool, enter: impl FnOnce(&mut S) -> Result<()>) -> Result<()> {
         let mut inside = self.lock();

@@ -19,6 +19,7 @@ use layerscope_stats::{Accumulate, PointState, Wanted};
 
 use super::items::Items;
 use super::kept::Kept;
+use super::stretch::Stretch;
 use super::turnstile::Turnstile;
 use crate::error::{Error, Result};
 
@@ -50,6 +51,32 @@ pub struct WorkSettings<'a> {
     pub threads: usize,
     /// Rows of the largest batch: buffers are made once.
     pub rows: usize,
+    /// Where states come from and go to, where the model is run leg by leg.
+    pub passage: Passage<'a>,
+}
+
+/// Where the states of a leg come from and go to; token ids and nowhere for a whole model.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Passage<'a> {
+    /// What the leg before left.
+    pub entering: Option<&'a Stretch>,
+    /// The point whose states the next leg needs, and where they wait.
+    pub leaving: Option<(Point, &'a Stretch)>,
+}
+
+impl Passage<'_> {
+    /// The states with which a batch begins.
+    pub fn entering(&self, batch: usize) -> Result<Option<Vec<f32>>> {
+        self.entering.map(|stretch| stretch.read(batch)).transpose()
+    }
+
+    /// Puts the states of a batch down where the next leg needs them.
+    pub fn leave<D: Accumulate>(&self, batch: usize, at: Point, states: &mut States<D>) -> Result<()> {
+        match self.leaving {
+            Some((last, stretch)) if last == at => stretch.write(batch, &states.to_vec().map_err(layerscope_model::Error::from)?),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What the workers have finished, readable at any moment.
@@ -98,10 +125,8 @@ impl<'a, D: Accumulate> Workers<'a, D> {
         batches: &(dyn Fn(usize) -> Result<Option<Items>> + Sync),
         pause: &mut dyn FnMut(&Progress) -> bool,
     ) -> Result<usize> {
-        let Some(&(last, _)) = self.points.last() else { return Ok(first) };
         let shift = Shift {
             workers: self,
-            last,
             batches,
             next: AtomicUsize::new(first),
             stopped: AtomicBool::new(false),
@@ -136,6 +161,12 @@ impl<'a, D: Accumulate> Workers<'a, D> {
         look(&fetched.iter().map(|(at, state)| (*at, &**state)).collect::<Vec<_>>())
     }
 
+    /// The states at the end.
+    pub fn into_states(self) -> Result<Vec<(Point, PointState)>> {
+        let device = self.transformer.backend();
+        self.points.into_iter().map(|(at, turnstile)| Ok((at, device.take(turnstile.into_state())?))).collect()
+    }
+
     fn wanted(&self, sketches: SketchSet, massive: Option<f64>) -> Wanted {
         Wanted { sketches, massive, skip_bad: self.settings.on_error == OnError::Skip }
     }
@@ -144,7 +175,6 @@ impl<'a, D: Accumulate> Workers<'a, D> {
 /// One run of the workers.
 struct Shift<'a, D: Accumulate> {
     workers: &'a Workers<'a, D>,
-    last: Point,
     batches: &'a (dyn Fn(usize) -> Result<Option<Items>> + Sync),
     next: AtomicUsize,
     stopped: AtomicBool,
@@ -193,7 +223,8 @@ impl<D: Accumulate> Shift<'_, D> {
         let info = device.info(buffers.stream(), info)?;
         device.start_batch(space);
         let mut observer = BatchObserver { shift: self, index, items: &items, info: &info, space };
-        transformer.forward_to(self.last, &items.batch, buffers, &mut observer)?;
+        let entering = settings.passage.entering(index)?;
+        transformer.forward_from(entering.as_deref(), &items.batch, buffers, &mut observer)?;
         progress.documents.fetch_add(items.documents() as u64, Ordering::Relaxed);
         progress.tokens.fetch_add(items.batch.tokens() as u64, Ordering::Relaxed);
         Ok(true)
@@ -233,6 +264,7 @@ impl<D: Accumulate> Observer<D> for BatchObserver<'_, D> {
 
     fn observe(&mut self, _: &Batch, at: Point, states: &mut States<D>) -> Result<()> {
         let workers = self.shift.workers;
+        workers.settings.passage.leave(self.index, at, states)?;
         let known = workers.points.iter().find(|(point, _)| *point == at).map(|(_, turnstile)| turnstile);
         let wanted = match (known, workers.settings.before) {
             (Some(turnstile), _) => workers.wanted(workers.settings.sketches, turnstile.massive()),

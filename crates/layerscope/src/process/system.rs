@@ -22,6 +22,16 @@ pub fn peak() -> Option<u64> {
     status("VmHWM")
 }
 
+/// Memory that this process may still take: what the machine has left, or its control group allows; None if the system does not say.
+pub fn available() -> Option<u64> {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = machine.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let free = line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024;
+    let of_group = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/memory.{name}")).ok()?.trim().parse::<u64>().ok();
+    let allowed = of_group("max").zip(of_group("current")).map(|(most, now)| most.saturating_sub(now));
+    Some(free.min(allowed.unwrap_or(u64::MAX)))
+}
+
 /// Gives memory that was freed back to the system, so that [`resident`] says what is in use.
 pub fn release_freed() {
     // SAFETY: malloc_trim takes a number and touches only the allocator's own lists, under its lock.
@@ -54,6 +64,7 @@ mod tests {
     fn the_system_tells_memory_and_disk() {
         release_freed();
         assert!(resident().expect("memory") > 100_000 && peak().expect("memory") >= 100_000);
+        assert!(available().expect("memory") > 1_000_000);
         assert!(free_disk(&std::env::temp_dir()).is_some());
         assert!(free_disk("/no/such/place".as_ref()).is_none());
     }

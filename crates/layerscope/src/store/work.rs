@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
+use crate::measure::route::Route;
 use crate::store::folder::Folder;
 use crate::store::point_name::PointName;
 use crate::store::state::{About, Fingerprint, StateFile, differences, write_state};
@@ -33,13 +34,8 @@ pub struct SavedPlan {
     pub fingerprint: Fingerprint,
     /// The inputs as they were.
     pub inputs: Vec<InputStamp>,
-    /// Norms beyond which states are massive, point by point.
-    pub massive: Vec<Option<f64>>,
-    /// Points where some of the first states are massive: they take more memory.
-    #[serde(default)]
-    pub massive_points: usize,
-    /// Points of each pass, counted among the measured ones.
-    pub passes: Vec<usize>,
+    /// The way through model and text.
+    pub route: Route,
 }
 
 /// A plan as it lies on disk: one wrong digit of a threshold must not go unnoticed.
@@ -98,6 +94,25 @@ pub struct Restored {
     pub next: usize,
     /// The states before it.
     pub states: Vec<(Point, PointState)>,
+}
+
+/// Writes the states of a finished leg while the next one goes on.
+pub struct LegWriter {
+    store: Folder,
+    about: About,
+    blocks: usize,
+    leg: usize,
+}
+
+impl LegWriter {
+    /// Writes them; the leg's checkpoints are of no use any more.
+    pub fn write(&self, states: &[(Point, PointState)]) -> Result<()> {
+        let states: Vec<(Point, &PointState)> = states.iter().map(|(at, state)| (*at, state)).collect();
+        let mut about = self.about.clone();
+        about.details["massive"] = states.iter().map(|(_, state)| state.moments.massive_threshold().map(f64::to_bits)).collect();
+        write_state(&self.store, &leg_name(self.leg), &about, &all_tensors(self.blocks, &states))?;
+        (0..2).try_for_each(|turn| self.store.remove(&checkpoint_name(self.leg, turn)))
+    }
 }
 
 impl Work {
@@ -179,45 +194,43 @@ impl Work {
         self.saved.elapsed() >= interval.max(self.saving.div_f64(SAVING_SHARE))
     }
 
-    /// Saves the states of a pass as they are before batch `next`.
+    /// Saves the states of a leg as they are before batch `next`.
     pub fn save(
         &mut self,
         fingerprint: &Fingerprint,
         blocks: usize,
-        pass: usize,
+        leg: usize,
         next: usize,
         states: &[(Point, &PointState)],
     ) -> Result<()> {
         let start = Instant::now();
-        let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass, "next": next, "seconds": self.seconds() }) };
-        write_state(&self.store, &checkpoint_name(self.turn), &about, &all_tensors(blocks, states))?;
+        let about = About { fingerprint: fingerprint.clone(), details: json!({ "next": next, "seconds": self.seconds() }) };
+        write_state(&self.store, &checkpoint_name(leg, self.turn), &about, &all_tensors(blocks, states))?;
         self.turn = 1 - self.turn;
         (self.saved, self.saving) = (Instant::now(), start.elapsed());
         Ok(())
     }
 
-    /// The latest whole checkpoint of a pass. `warn` hears of damaged ones.
+    /// The latest whole checkpoint of a leg behind batch `first`. `warn` hears of damaged ones.
     pub fn restore(
         &mut self,
         fingerprint: &Fingerprint,
         blocks: usize,
-        pass: usize,
+        leg: usize,
+        first: usize,
         points: &[Point],
         warn: &mut dyn FnMut(String),
     ) -> Result<Option<Restored>> {
         self.saved = Instant::now();
         let mut found: Vec<(usize, usize, StateFile)> = Vec::new();
         for turn in 0..2 {
-            let path = self.store.path(&checkpoint_name(turn));
+            let path = self.store.path(&checkpoint_name(leg, turn));
             if !path.exists() {
                 continue;
             }
             match StateFile::open(&path) {
                 Ok(file) => {
-                    let number = |key: &str| file.about().details[key].as_u64().map(|number| number as usize);
-                    if let (Some(of), Some(next)) = (number("pass"), number("next"))
-                        && of == pass
-                    {
+                    if let Some(next) = next(&file).filter(|next| *next > first) {
                         file.expect(fingerprint)?;
                         found.push((next, turn, file));
                     }
@@ -239,26 +252,28 @@ impl Work {
         Ok(None)
     }
 
-    /// Saves the finished states of a pass.
-    pub fn finish_pass(&self, fingerprint: &Fingerprint, blocks: usize, pass: usize, states: &[(Point, &PointState)]) -> Result<()> {
-        let about = About { fingerprint: fingerprint.clone(), details: json!({ "pass": pass, "seconds": self.seconds() }) };
-        write_state(&self.store, &pass_name(pass), &about, &all_tensors(blocks, states))?;
-        for turn in 0..2 {
-            let _ = fs::remove_file(self.store.path(&checkpoint_name(turn)));
-        }
-        Ok(())
+    /// What writes the states of a leg that is finished; on any thread.
+    pub fn leg_writer(&self, fingerprint: &Fingerprint, blocks: usize, leg: usize, next: usize) -> LegWriter {
+        let details = json!({ "next": next, "seconds": self.seconds() });
+        LegWriter { store: self.store.clone(), about: About { fingerprint: fingerprint.clone(), details }, blocks, leg }
     }
 
-    /// The finished states of a pass, if there are any and they are whole. `warn` hears of damaged ones.
-    pub fn finished_pass(&mut self, fingerprint: &Fingerprint, pass: usize, warn: &mut dyn FnMut(String)) -> Result<Option<StateFile>> {
-        if !self.store.path(&pass_name(pass)).exists() {
+    /// The states of a leg after the stretches that it has finished, if there are any and they are whole, with the batch that comes next.
+    /// `warn` hears of damaged ones.
+    pub fn finished_leg(
+        &mut self,
+        fingerprint: &Fingerprint,
+        leg: usize,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<Option<(usize, StateFile)>> {
+        if !self.store.path(&leg_name(leg)).exists() {
             return Ok(None);
         }
-        match self.open_pass(pass).and_then(|file| file.verify().map(|()| file)) {
+        match self.open_leg(leg).and_then(|file| file.verify().map(|()| file)) {
             Ok(file) => {
                 file.expect(fingerprint)?;
                 self.before = self.before.max(seconds(&file));
-                Ok(Some(file))
+                Ok(next(&file).map(|next| (next, file)))
             }
             Err(error @ Error::Damaged { .. }) => {
                 warn(format!("{error}; measuring its layers again"));
@@ -268,9 +283,9 @@ impl Work {
         }
     }
 
-    /// The states of a pass that was finished.
-    pub fn open_pass(&self, pass: usize) -> Result<StateFile> {
-        StateFile::open(&self.store.path(&pass_name(pass)))
+    /// The states of a leg that was finished.
+    pub fn open_leg(&self, leg: usize) -> Result<StateFile> {
+        StateFile::open(&self.store.path(&leg_name(leg)))
     }
 
     /// Removes the whole folder.
@@ -319,12 +334,23 @@ fn seconds(file: &StateFile) -> f64 {
     file.about().details["seconds"].as_f64().unwrap_or(0.0)
 }
 
-fn checkpoint_name(turn: usize) -> String {
-    format!("checkpoint-{turn}.safetensors")
+/// The batch that comes after those in a file.
+fn next(file: &StateFile) -> Option<usize> {
+    file.about().details["next"].as_u64().and_then(|next| usize::try_from(next).ok())
 }
 
-fn pass_name(pass: usize) -> String {
-    format!("pass-{pass}.safetensors")
+/// The norms beyond which states are massive at the points of a finished leg, which were written bit by bit.
+pub fn massive_of(file: &StateFile) -> Vec<Option<f64>> {
+    let stored = file.about().details["massive"].as_array();
+    stored.into_iter().flatten().map(|bits| bits.as_u64().map(f64::from_bits)).collect()
+}
+
+fn checkpoint_name(leg: usize, turn: usize) -> String {
+    format!("checkpoint-{leg}-{turn}.safetensors")
+}
+
+fn leg_name(leg: usize) -> String {
+    format!("leg-{leg}.safetensors")
 }
 
 fn all_tensors<'a>(blocks: usize, states: &[(Point, &'a PointState)]) -> Tensors<'a> {
@@ -333,6 +359,7 @@ fn all_tensors<'a>(blocks: usize, states: &[(Point, &'a PointState)]) -> Tensors
     tensors
 }
 
-fn read_points(file: &StateFile, blocks: usize, points: &[Point]) -> Result<Vec<(Point, PointState)>> {
+/// The states of some points in a file.
+pub fn read_points(file: &StateFile, blocks: usize, points: &[Point]) -> Result<Vec<(Point, PointState)>> {
     points.iter().map(|&at| Ok((at, PointState::decode(&mut file.read(&PointName::of(at, blocks).stored())?)?))).collect()
 }

@@ -52,7 +52,7 @@ fn empty(transformer: &Transformer<Cpu>) -> Vec<(Point, PointState)> {
 }
 
 fn settings(kept: &Kept, threads: usize) -> WorkSettings<'_> {
-    WorkSettings { kept, sketches: ALL, before: None, on_error: OnError::Fail, threads, rows: 100 }
+    WorkSettings { kept, sketches: ALL, before: None, on_error: OnError::Fail, threads, rows: 100, passage: Passage::default() }
 }
 
 fn finished(workers: &Workers<'_, Cpu>) -> Vec<(Point, PointState)> {

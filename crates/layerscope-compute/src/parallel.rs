@@ -4,12 +4,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// `work(i)` for every `i` below `count`, on up to `threads` threads.
-pub(super) fn in_order<T: Send>(threads: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+pub fn in_order<T: Send>(threads: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     in_order_with(threads, count, || (), |(), at| work(at))
 }
 
 /// The same with memory of its own for every thread.
-pub(super) fn in_order_with<M, T: Send>(
+pub fn in_order_with<M, T: Send>(
     threads: usize,
     count: usize,
     memory: impl Fn() -> M + Sync,

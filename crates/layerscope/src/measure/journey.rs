@@ -1,0 +1,286 @@
+//! From text to the states of a run: the text is read while the model is, the way is chosen, and the model runs leg by leg.
+
+use std::thread::{Scope, ScopedJoinHandle};
+
+use layerscope_corpus::{BatchPlan, Spool};
+use layerscope_model::{Leg, Transformer, leg_memory};
+use layerscope_stats::{Accumulate, PointShape};
+
+use super::choose::Chosen;
+use super::device::OnDevice;
+use super::estimate::{Estimate, Sizes, fit_disk};
+use super::event::{Event, Show};
+use super::items::Items;
+use super::kept::{KeepSettings, Kept};
+use super::leg::{LegRun, Shared};
+use super::pilot::Pilot;
+use super::plan::BoundPlan;
+use super::route::{Order, Route, Way};
+use super::run::open_spool;
+use crate::error::{Error, Result};
+use crate::process::cancel::CancelToken;
+use crate::process::system;
+use crate::store::facts::Facts;
+use crate::store::folder::Folder;
+use crate::store::state::{Fingerprint, StateFile};
+use crate::store::work::{InputStamp, SavedPlan, Work, massive_of};
+use crate::store::write::write_states;
+use crate::text::bytes;
+
+/// A model that is being read on another thread.
+type Loading<'scope, D> = ScopedJoinHandle<'scope, layerscope_model::Result<Transformer<D>>>;
+
+/// Text and model into states.
+pub struct Journey<'a> {
+    /// What is measured.
+    pub bound: &'a BoundPlan,
+    /// Where the states go.
+    pub store: &'a Folder,
+    /// Where checkpoints go.
+    pub work: &'a mut Work,
+    /// What the user should know.
+    pub warnings: &'a mut Vec<String>,
+    /// Asks to stop.
+    pub cancel: &'a CancelToken,
+    /// Is told what happens.
+    pub show: &'a mut Show<'a>,
+}
+
+impl OnDevice for Journey<'_> {
+    type Output = Result<()>;
+
+    fn run<D: Accumulate>(mut self, device: D) -> Result<()> {
+        let way = Way::new(self.bound);
+        std::thread::scope(|scope| {
+            let loading = self.read_model_early(scope, &device, &way);
+            let spool = open_spool(self.bound, self.work, self.cancel, self.show)?;
+            self.measure(scope, device, &way, &spool, loading)
+        })
+    }
+}
+
+impl<'a> Journey<'a> {
+    /// The most memory to use: the user's limit, or what the machine has left.
+    fn limit(&self) -> Option<u64> {
+        self.bound.plan.max_memory.or_else(|| Some(system::available()? + system::resident()?))
+    }
+
+    /// Begins to read the whole model while the text is read, where it surely fits.
+    fn read_model_early<'scope, D: Accumulate>(&self, scope: &'scope Scope<'scope, '_>, device: &D, way: &Way) -> Option<Loading<'scope, D>>
+    where
+        'a: 'scope,
+    {
+        let (model, plan) = (&self.bound.model, &self.bound.plan);
+        let whole = Leg::up_to(way.segments.last()?.leg.to);
+        let weights = leg_memory(device, &model.spec, &model.plan, whole).host as u64;
+        let fits = plan.order != Order::Block && self.limit().is_none_or(|limit| 2 * weights < limit);
+        fits.then(|| spawn_loading(scope, self.bound, device, whole))
+    }
+
+    fn measure<'scope, D: Accumulate>(
+        &mut self,
+        scope: &'scope Scope<'scope, '_>,
+        device: D,
+        way: &Way,
+        spool: &Spool,
+        loading: Option<Loading<'scope, D>>,
+    ) -> Result<()>
+    where
+        'a: 'scope,
+    {
+        let bound = self.bound;
+        let plan = &bound.plan;
+        let batches = spool.plan(plan.batch_tokens)?;
+        let chosen = Chosen::new(bound, spool)?;
+        let keep = KeepSettings {
+            seed: bound.corpus.filters.seed,
+            sample: plan.sample_states,
+            chosen: chosen.groups,
+            per_group: plan.token_states,
+        };
+        let kept = Kept::choose(&keep, (0..batches.len()).map(|index| Ok(Items::new(spool.batch(&batches, index)?))))?;
+        let shapes = shapes(bound, spool, &kept, keep.chosen.len());
+        let mut loaded = loading.map(joined).transpose()?;
+        let estimate = self.estimate(&device, way, &batches, &kept, &shapes, loaded.as_ref());
+        let fingerprint: Fingerprint = with_corpus(bound.fingerprint(), spool);
+        let resumable: Fingerprint = fingerprint.clone().into_iter().chain(bound.order()).collect();
+        let route = self.route(&estimate, way, &batches, spool, &resumable)?;
+        if route.legs.len() > 1 {
+            loaded = None;
+            system::release_freed();
+        }
+        let pilot = Pilot::new(spool)?;
+        let shared = Shared {
+            bound,
+            spool,
+            batches: &batches,
+            kept: &kept,
+            chosen: &keep.chosen,
+            shapes: &shapes,
+            pilot: &pilot,
+            resumable: &resumable,
+        };
+        let massive = self.legs(scope, device, way, &route, &shared, loaded, &estimate)?;
+        let files: Vec<StateFile> = (0..route.legs.len()).map(|leg| self.work.open_leg(leg)).collect::<Result<_>>()?;
+        let facts = Facts::new(bound, &massive, spool, chosen.names, self.work.seconds())?;
+        write_states(self.store, &fingerprint, &facts, &kept, &files)
+    }
+
+    /// Memory from what is resident now, less a model that was loaded early.
+    fn estimate<D: Accumulate>(
+        &self,
+        device: &D,
+        way: &Way,
+        batches: &BatchPlan,
+        kept: &Kept,
+        shapes: &[PointShape],
+        loaded: Option<&Transformer<D>>,
+    ) -> Estimate {
+        system::release_freed();
+        let BoundPlan { model, plan, .. } = self.bound;
+        let early = loaded.map_or(0, |loaded| leg_memory(device, &model.spec, &model.plan, loaded.leg()).host as u64);
+        let dim = shapes.iter().map(|shape| shape.dim).max().unwrap_or(0);
+        let state = PointShape { dim, previous: (shapes.len() > 1).then_some(dim), ..shapes[0] };
+        let sizes =
+            Sizes { state, sample: kept.classes[0].len(), points: shapes.len(), largest_batch: batches.largest(), threads: plan.threads };
+        Estimate::new(device, model, way, &sizes, system::resident().unwrap_or(0).saturating_sub(early))
+    }
+
+    /// The way of an earlier start, or a new one, saved.
+    fn route(&mut self, estimate: &Estimate, way: &Way, batches: &BatchPlan, spool: &Spool, resumable: &Fingerprint) -> Result<Route> {
+        let BoundPlan { plan, model, .. } = self.bound;
+        if let Some(saved) = self.work.saved_plan()? {
+            estimate.expect_room(&saved.route.legs, plan)?;
+            return Ok(saved.route);
+        }
+        let legs = match (estimate.legs(way, plan.order, self.limit()), plan.max_memory) {
+            (Err(_), None) => {
+                let finest = way.even_legs(way.segments.len());
+                let needed = bytes(estimate.total(&finest) as usize);
+                let line = format!("the estimate of {needed} exceeds the memory that is free; the system may stop the run");
+                (self.show)(Event::warning(line.clone()));
+                self.warnings.push(line);
+                finest
+            }
+            (legs, _) => legs?,
+        };
+        let stretches = fit_disk(&plan.out, estimate, &legs, batches, model.spec.width)?;
+        let route = Route { legs, stretches };
+        let inputs = spool.inputs().iter().filter_map(|input| InputStamp::of(input)).collect();
+        self.work.save_plan(&SavedPlan { fingerprint: resumable.clone(), inputs, route: route.clone() })?;
+        (self.show)(Event::Saved);
+        Ok(route)
+    }
+
+    /// Runs all legs of all stretches; returns the massive threshold of every measured point.
+    ///
+    /// While a leg runs, the weights of the next one are read and the states of the last one are written.
+    #[allow(clippy::too_many_arguments)] // each is one thing
+    fn legs<'scope, D: Accumulate>(
+        &mut self,
+        scope: &'scope Scope<'scope, '_>,
+        device: D,
+        way: &Way,
+        route: &Route,
+        shared: &Shared<'_>,
+        loaded: Option<Transformer<D>>,
+        estimate: &Estimate,
+    ) -> Result<Vec<Option<f64>>>
+    where
+        'a: 'scope,
+    {
+        let (bound, blocks) = (self.bound, self.bound.model.spec.blocks.len());
+        let legs = way.joined(&route.legs);
+        let stages: Vec<(std::ops::Range<usize>, usize)> =
+            route.stretches().flat_map(|batches| (0..legs.len()).map(move |leg| (batches.clone(), leg))).collect();
+        let mut massive: Vec<Option<f64>> = Vec::new();
+        let (mut ready, mut loading, mut writing) = (loaded, None::<Loading<'scope, D>>, None::<ScopedJoinHandle<'scope, Result<()>>>);
+        if legs.len() > 1 {
+            (self.show)(Event::Estimate(estimate.line(route, shared.spool)));
+        }
+        for (stage, (batches, number)) in stages.iter().enumerate() {
+            let segment = &legs[*number];
+            let finished = {
+                let Journey { work, warnings, show, .. } = self;
+                work.finished_leg(shared.resumable, *number, &mut |line| warn(line, warnings, *show))?
+            };
+            let begun = finished.as_ref().map(|(_, file)| massive_of(file));
+            if let Some((next, _)) = finished.as_ref().filter(|(next, _)| *next >= batches.end) {
+                debug_assert!(*next <= shared.batches.len());
+                set_massive(&mut massive, segment.points.clone(), begun.unwrap_or_default());
+                continue;
+            }
+            let transformer = match (ready.take(), loading.take()) {
+                (Some(ready), _) => ready,
+                (None, Some(loading)) => joined(loading)?,
+                (None, None) => bound.model.load_leg(device.clone(), segment.leg, bound.plan.threads)?,
+            };
+            if let Some((_, next)) = stages.get(stage + 1).filter(|_| legs.len() > 1) {
+                loading = Some(spawn_loading(scope, bound, &device, legs[*next].leg));
+            }
+            let run = LegRun { number: *number, of: legs.len(), segment, batches: batches.clone(), stage, massive: &massive };
+            let states = run.go(self, shared, &transformer, finished.map(|(_, file)| file), estimate, route)?;
+            set_massive(&mut massive, segment.points.clone(), states.iter().map(|(_, state)| state.moments.massive_threshold()).collect());
+            drop(transformer);
+            if let Some(writing) = writing.take() {
+                joined(writing)?;
+            }
+            let writer = self.work.leg_writer(shared.resumable, blocks, *number, batches.end);
+            writing = Some(scope.spawn(move || writer.write(&states)));
+        }
+        if let Some(writing) = writing {
+            joined(writing)?;
+        }
+        Ok(massive)
+    }
+}
+
+/// Notes the thresholds of some points, which follow those known or are among them.
+fn set_massive(massive: &mut Vec<Option<f64>>, points: std::ops::Range<usize>, thresholds: Vec<Option<f64>>) {
+    massive.resize(massive.len().max(points.end), None);
+    points.zip(thresholds).for_each(|(at, threshold)| massive[at] = threshold);
+}
+
+fn spawn_loading<'scope, 'a: 'scope, D: Accumulate>(
+    scope: &'scope Scope<'scope, '_>,
+    bound: &'a BoundPlan,
+    device: &D,
+    leg: Leg,
+) -> Loading<'scope, D> {
+    let device = device.clone();
+    scope.spawn(move || bound.model.load_leg(device, leg, bound.plan.threads))
+}
+
+/// What another thread made; its panic is ours.
+fn joined<T, E>(handle: ScopedJoinHandle<'_, std::result::Result<T, E>>) -> Result<T>
+where
+    Error: From<E>,
+{
+    Ok(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
+}
+
+/// The shape of every measured point's state.
+fn shapes(bound: &BoundPlan, spool: &Spool, kept: &Kept, chosen: usize) -> Vec<PointShape> {
+    let widths: Vec<usize> = bound.points.iter().map(|at| bound.model.spec.width_at(*at)).collect();
+    let shape = |(at, &dim): (usize, &usize)| PointShape {
+        groups: spool.groups().len(),
+        dim,
+        previous: at.checked_sub(1).map(|before| widths[before]),
+        kept: kept.len(),
+        chosen,
+        sketches: bound.plan.sketches,
+    };
+    widths.iter().enumerate().map(shape).collect()
+}
+
+/// With the text, everything that must be equal in all shards.
+fn with_corpus(mut fingerprint: Fingerprint, spool: &Spool) -> Fingerprint {
+    fingerprint.insert("corpus".to_owned(), spool.fingerprint().into());
+    fingerprint
+}
+
+/// Tells a warning and keeps it for the manifest.
+pub fn warn(line: String, warnings: &mut Vec<String>, show: &mut Show<'_>) {
+    show(Event::warning(line.clone()));
+    warnings.push(line);
+}
