@@ -1,4 +1,4 @@
-//! However a measurement is split, over batches, threads, passes, shards or devices, it gives the same tables.
+//! However a measurement is split, over batches, threads, blocks, shards or devices, it gives the same tables.
 
 mod support;
 
@@ -212,9 +212,14 @@ fn a_second_device_gives_the_same_tables() {
         };
         let (cpu, reference) = (run("cpu", "--measures all --confidence"), run("reference", "--measures all --confidence"));
         near_to(1e-5, name, &reference, &cpu, &mut worst);
-        // Several passes: states go to the device and come back, and points are paired across passes.
-        let words = folder.join(format!("{name}-words"));
-        measured(&checkpoint, &text, &words, "--quiet --group word --measures norm,cosine,layers --device reference --max-memory 8G");
+        // Block order: states go to the device and come back, and points are paired across legs.
+        let words = |order: &str| {
+            let out = folder.join(format!("{name}-words-{order}"));
+            let flags = format!("--quiet --group word --measures norm,cosine,layers --device reference --order {order}");
+            measured(&checkpoint, &text, &out, &flags);
+            out
+        };
+        assert_eq!(differing(&words("block"), &words("batch")), None);
     }
     println!("worst deviation {:.1e}: {}", worst.0, worst.1);
 }
@@ -357,28 +362,56 @@ fn chosen_layers_have_the_values_of_all_layers() {
     assert_eq!((outcome.status, outcome.stderr.lines().count()), (2, 1), "{}", outcome.stderr);
 }
 
-/// The printed estimate in bytes, and the number of passes.
+/// The printed estimate in bytes, and the number of legs.
 fn estimate(outcome: &Outcome) -> (f64, usize) {
     let line = outcome.stderr.lines().find(|line| line.contains("memory estimate")).unwrap_or_else(|| panic!("{}", outcome.stderr));
     let words: Vec<&str> = line.split("memory estimate ").nth(1).expect("a number").split(' ').collect();
     let unit = if words[1].starts_with("MiB") { 1048576.0 } else { panic!("{line}") };
-    (words[0].parse::<f64>().expect("a number") * unit, words.get(3).map_or(1, |passes| passes.parse().expect("a number")))
+    (words[0].parse::<f64>().expect("a number") * unit, words.get(6).map_or(1, |legs| legs.parse().expect("a number")))
+}
+
+/// Of every family in the fixtures that the block differs in, and of layers that are not neighbours.
+#[test]
+fn block_order_gives_the_same_bits() {
+    let folder = empty_folder("split-blocks");
+    let text = corpus("split-blocks-text", &sentences(150, 29));
+    for (fixture, flags) in [
+        ("bert/base", "--measures all --confidence"),
+        ("albert/base", "--measures all"),
+        ("gpt2/published", "--measures all --layers 0,2 --token-states 30"),
+        ("gpt_neox/pythia", "--measures norm,cosine --layers 1"),
+        ("gemma3/1b", "--measures all --group word"),
+        ("opt/350m", "--measures all --threads 3"),
+        ("mpnet/base", "--measures all --on-error skip"),
+    ] {
+        let name = fixture.replace('/', "-");
+        let checkpoint = model(fixture, &format!("blocks-{name}"));
+        let run = |order: &str| {
+            let out = folder.join(format!("{name}-{}", order.replace(' ', "")));
+            measured(&checkpoint, &text, &out, &format!("--quiet --batch-tokens 200 --frequency 10:300 {flags} --order {order}"));
+            out
+        };
+        let batch = run("batch");
+        for order in ["block", "block --stretch-tokens 1000"] {
+            assert_eq!(differing(&run(order), &batch), None, "{fixture}, {order}");
+        }
+    }
 }
 
 #[test]
-fn half_the_memory_gives_the_same_tables_in_passes() {
-    let folder = empty_folder("split-passes");
-    let text = corpus("split-passes-text", &sentences(1500, 25));
-    let checkpoint = wide_model("split-passes-model", 9, 256, 0.05);
+fn half_the_memory_gives_the_same_tables_in_legs() {
+    let folder = empty_folder("split-legs");
+    let text = corpus("split-legs-text", &sentences(1500, 25));
+    let checkpoint = wide_model("split-legs-model", 9, 256, 0.05);
     let flags = "--threads 1 --batch-tokens 256 --measures norm,cosine --group sequence";
     let whole = folder.join("whole");
     let outcome = measured(&checkpoint, &text, &whole, flags);
-    let (bytes, passes) = estimate(&outcome);
-    assert_eq!(passes, 1);
+    let (bytes, legs) = estimate(&outcome);
+    assert_eq!(legs, 1);
     let limited = folder.join("limited");
     let outcome = measured(&checkpoint, &text, &limited, &format!("{flags} --max-memory {}", (bytes / 2.0) as u64));
-    let (half, passes) = estimate(&outcome);
-    assert!(passes > 1 && half <= bytes / 2.0, "{passes} passes of {half} bytes, {bytes} at once");
+    let (half, legs) = estimate(&outcome);
+    assert!(legs > 1 && half <= bytes / 2.0, "{legs} legs of {half} bytes, {bytes} at once");
     assert_eq!(differing(&limited, &whole), None);
     let peak = manifest(&limited)["peak_memory_bytes"].as_f64().expect("a peak");
     assert!(peak <= bytes / 2.0, "{peak} of {}", bytes / 2.0);

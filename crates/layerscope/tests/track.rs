@@ -131,7 +131,7 @@ fn killed_and_resumed_it_is_the_same_to_the_bit() {
     let (whole, cut) = (empty_folder("track-uncut"), empty_folder("track-cut"));
     assert_eq!(tracked("pocket/pocket-pythia", "step0,step128,step16384", &whole).status, 0);
     let arguments = [arguments("pocket/pocket-pythia", "step0,step128,step16384", &cut), vec!["--checkpoint-seconds", "0.01"]].concat();
-    let mut child = start_until(&arguments, &cut.join("steps/step128/.work/checkpoint-0.safetensors"));
+    let mut child = start_until(&arguments, &cut.join("steps/step128/.work/checkpoint-0-0.safetensors"));
     child.kill().expect("killed");
     child.wait().expect("gone");
     assert!(!cut.join("manifest.json").exists(), "it was killed before its end");

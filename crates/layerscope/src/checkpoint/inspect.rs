@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use layerscope_compute::Cpu;
 use layerscope_model::spec::{AttentionSpec, BiasSpec, ModelSpec, RotaryScaling};
-use layerscope_model::{Model, activation_memory};
-use layerscope_stats::Accumulate;
+use layerscope_model::{Leg, Model, Point, activation_memory, leg_memory};
+use layerscope_stats::measure::{Family, needs};
+use layerscope_stats::{Accumulate, PointShape};
 use serde::Serialize;
 
 use super::diagram::{block_diagram, norm_label};
@@ -15,6 +16,9 @@ use super::probe::{BATCH_TOKENS, Probe, probe};
 use crate::error::Result;
 use crate::measure::device::{Device, OnDevice};
 use crate::text::{bytes, grouped, short};
+
+/// Groups for which an inspection tells the memory of sketches: about those of a book.
+const INSPECTED_GROUPS: usize = 10_000;
 
 /// The facts of a checkpoint.
 #[derive(Debug, Serialize)]
@@ -61,8 +65,14 @@ pub struct Inspection {
     pub unknown_keys: Vec<String>,
     /// Bytes of the weights in memory.
     pub weight_bytes: usize,
+    /// Bytes of the weights of the largest block, or of the embedding if that is larger; in block order two such parts are in memory.
+    pub block_bytes: usize,
     /// Bytes of one worker's buffers.
     pub worker_bytes: usize,
+    /// Bytes of the sketches of one point for the default measures and 10,000 groups.
+    pub sketch_bytes: usize,
+    /// Points where states are measured.
+    pub points: usize,
     /// Measured speed, where it was measured.
     pub probe: Option<Probe>,
     #[serde(skip)]
@@ -120,11 +130,27 @@ impl Inspection {
             tensors_ignored: model.plan.ignored().to_vec(),
             unknown_keys: model.unknown_keys.clone(),
             weight_bytes: parameters * size_of::<f32>(),
+            block_bytes: largest_part(model),
             worker_bytes: activation_memory(&Cpu::new(), spec, BATCH_TOKENS).host,
+            sketch_bytes: sketches_of(spec.width),
+            points: spec.points().len(),
             probe: None,
             distinct_blocks,
         }
     }
+}
+
+/// Bytes of the weights of the largest part that block order holds.
+fn largest_part(model: &Model) -> usize {
+    let ends: Vec<Point> = model.spec.points().into_iter().filter(|at| Leg::may_end_at(*at)).collect();
+    let legs = ends.iter().enumerate().map(|(at, &to)| Leg { from: at.checked_sub(1).map(|before| ends[before]), to });
+    legs.map(|leg| leg_memory(&Cpu::new(), &model.spec, &model.plan, leg).host).max().unwrap_or(0)
+}
+
+/// Bytes of the sketches of a point of this width, kept states apart.
+fn sketches_of(dim: usize) -> usize {
+    let sketches = needs(&Family::DEFAULT);
+    PointShape { groups: INSPECTED_GROUPS, dim, previous: Some(dim), kept: 0, chosen: 0, sketches }.bytes()
 }
 
 /// The different drawings and the blocks (from 1) that look like them.
@@ -197,6 +223,13 @@ impl fmt::Display for Inspection {
             format!("{} read, {} ignored{}", self.tensors_read.len(), self.tensors_ignored.len(), listed(&self.tensors_ignored)),
         )?;
         row("memory", format!("{} of weights, {} per worker", bytes(self.weight_bytes), bytes(self.worker_bytes)))?;
+        let [one, all] = [self.sketch_bytes, self.sketch_bytes * self.points].map(bytes);
+        row(
+            "sketches",
+            format!("{one} per layer with {} groups and the default measures, {all} for all layers", grouped(INSPECTED_GROUPS)),
+        )?;
+        let blocks = 2 * (self.block_bytes + self.sketch_bytes);
+        row("block order", format!("{} for weights and sketches with --order block, which --max-memory chooses if needed", bytes(blocks)))?;
         if let Some(probe) = self.probe {
             let speed = grouped(probe.tokens_per_second().round() as usize);
             row("speed", format!("{speed} tokens/s on {} threads (measured)", probe.threads))?;

@@ -1,7 +1,5 @@
 //! How much memory and disk a run will take, said before it begins, and how it is cut to fit a limit.
 
-use std::path::Path;
-
 use layerscope_corpus::{BatchPlan, Spool};
 use layerscope_error::{Line, line, setting};
 use layerscope_model::{Model, leg_memory, workspace_memory};
@@ -10,7 +8,6 @@ use layerscope_stats::{Accumulate, PointShape};
 
 use super::plan::Plan;
 use super::route::{Order, Route, Way, stretches};
-use super::stretch::StretchRows;
 use crate::error::{Error, Result};
 use crate::process::system;
 use crate::text::{bytes, grouped};
@@ -126,12 +123,9 @@ impl Estimate {
             .collect();
         let states = |points: usize| self.point * points as u64 + self.massive * points.min(self.massive_points) as u64;
         let at = |leg: usize| {
-            let (next, last) = match shares.len() {
-                1 => (0, 0),
-                // The next stretch of text begins with the first leg.
-                legs => (shares[(leg + 1) % legs].weights, shares[(leg + legs - 1) % legs].points),
-            };
-            shares[leg].weights + next + next / LARGEST_MATRIX + states(shares[leg].points + last)
+            let next = shares.get(leg + 1).map_or(0, |next| next.weights + next.weights / LARGEST_MATRIX);
+            let last = leg.checked_sub(1).map_or(0, |last| shares[last].points);
+            shares[leg].weights + next + states(shares[leg].points + last)
         };
         let running = (0..shares.len()).map(at).max().unwrap_or(0);
         let finishing = self.finishing + 2 * self.massive * u64::from(self.massive_points > 0);
@@ -212,29 +206,30 @@ fn too_little(limit: Option<u64>) -> Line {
 }
 
 /// How the text is cut so that the disk holds the run, which is refused where that is impossible.
-pub fn fit_disk(folder: &Path, estimate: &Estimate, legs: &[usize], batches: &BatchPlan, width: usize) -> Result<Vec<usize>> {
+pub fn fit_disk(plan: &Plan, estimate: &Estimate, legs: &[usize], batches: &BatchPlan, width: usize) -> Result<Vec<usize>> {
+    let folder = &plan.out;
     let points: usize = estimate.shares.iter().map(|share| share.points).sum();
     let state = (estimate.point + if estimate.massive_points > 0 { estimate.massive } else { 0 }) * points as u64;
     let in_a_leg = legs.iter().copied().max().unwrap_or(0).min(points) as u64;
     let largest = estimate.point * in_a_leg;
     // Finished legs with two checkpoints and a third being written; or legs beside the joined state and the tables.
     let needed = (state + 3 * largest).max(2 * state + state / 4);
-    let (Some(free), one) = (system::free_disk(folder), StretchRows::of_plan(batches, 0..batches.len()).bytes(width)) else {
-        return Ok(vec![batches.len()]);
-    };
+    let row = (width * size_of::<f32>()) as u64;
     let streams = if legs.len() > 1 { STREAMS as u64 } else { 0 };
-    let smallest = streams * (batches.largest() * width * size_of::<f32>()) as u64;
+    let smallest = streams * batches.largest() as u64 * row;
+    let free = system::free_disk(folder).unwrap_or(u64::MAX);
     if free < needed + smallest {
         let (free, needed) = (bytes(free as usize), bytes((needed + smallest) as usize));
         let line =
             line![format!("{}: {free} free, the run needs {needed}; make room or choose another ", folder.display()), setting("out")];
         return Err(Error::refused(line));
     }
-    Ok(match streams * one <= free - needed {
-        true => vec![batches.len()],
-        // Half of what is free: others write too.
-        false => stretches(batches, (width * size_of::<f32>()) as u64, (free - needed) / 2 / streams),
-    })
+    if streams == 0 {
+        return Ok(vec![batches.len()]);
+    }
+    // Half of what is free: others write too.
+    let room = (free - needed) / 2 / streams;
+    Ok(stretches(batches, row, plan.stretch_tokens.map_or(room, |tokens| room.min(tokens.saturating_mul(row)))))
 }
 
 #[cfg(test)]

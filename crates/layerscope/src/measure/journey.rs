@@ -1,5 +1,6 @@
 //! From text to the states of a run: the text is read while the model is, the way is chosen, and the model runs leg by leg.
 
+use std::ops::Range;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use layerscope_corpus::{BatchPlan, Spool};
@@ -111,6 +112,8 @@ impl<'a> Journey<'a> {
         }
         let pilot = Pilot::new(spool)?;
         let shared = Shared {
+            route: &route,
+            estimate: &estimate,
             bound,
             spool,
             batches: &batches,
@@ -120,7 +123,7 @@ impl<'a> Journey<'a> {
             pilot: &pilot,
             resumable: &resumable,
         };
-        let massive = self.legs(scope, device, way, &route, &shared, loaded, &estimate)?;
+        let massive = self.legs(scope, device, way, &shared, loaded)?;
         let files: Vec<StateFile> = (0..route.legs.len()).map(|leg| self.work.open_leg(leg)).collect::<Result<_>>()?;
         let facts = Facts::new(bound, &massive, spool, chosen.names, self.work.seconds())?;
         write_states(self.store, &fingerprint, &facts, &kept, &files)
@@ -164,7 +167,7 @@ impl<'a> Journey<'a> {
             }
             (legs, _) => legs?,
         };
-        let stretches = fit_disk(&plan.out, estimate, &legs, batches, model.spec.width)?;
+        let stretches = fit_disk(plan, estimate, &legs, batches, model.spec.width)?;
         let route = Route { legs, stretches };
         let inputs = spool.inputs().iter().filter_map(|input| InputStamp::of(input)).collect();
         self.work.save_plan(&SavedPlan { fingerprint: resumable.clone(), inputs, route: route.clone() })?;
@@ -175,28 +178,25 @@ impl<'a> Journey<'a> {
     /// Runs all legs of all stretches; returns the massive threshold of every measured point.
     ///
     /// While a leg runs, the weights of the next one are read and the states of the last one are written.
-    #[allow(clippy::too_many_arguments)] // each is one thing
     fn legs<'scope, D: Accumulate>(
         &mut self,
         scope: &'scope Scope<'scope, '_>,
         device: D,
         way: &Way,
-        route: &Route,
         shared: &Shared<'_>,
         loaded: Option<Transformer<D>>,
-        estimate: &Estimate,
     ) -> Result<Vec<Option<f64>>>
     where
         'a: 'scope,
     {
         let (bound, blocks) = (self.bound, self.bound.model.spec.blocks.len());
-        let legs = way.joined(&route.legs);
-        let stages: Vec<(std::ops::Range<usize>, usize)> =
-            route.stretches().flat_map(|batches| (0..legs.len()).map(move |leg| (batches.clone(), leg))).collect();
+        let legs = way.joined(&shared.route.legs);
+        let stages: Vec<(Range<usize>, usize)> =
+            shared.route.stretches().flat_map(|batches| (0..legs.len()).map(move |leg| (batches.clone(), leg))).collect();
         let mut massive: Vec<Option<f64>> = Vec::new();
         let (mut ready, mut loading, mut writing) = (loaded, None::<Loading<'scope, D>>, None::<ScopedJoinHandle<'scope, Result<()>>>);
         if legs.len() > 1 {
-            (self.show)(Event::Estimate(estimate.line(route, shared.spool)));
+            (self.show)(Event::Estimate(shared.estimate.line(shared.route, shared.spool)));
         }
         for (stage, (batches, number)) in stages.iter().enumerate() {
             let segment = &legs[*number];
@@ -204,10 +204,8 @@ impl<'a> Journey<'a> {
                 let Journey { work, warnings, show, .. } = self;
                 work.finished_leg(shared.resumable, *number, &mut |line| warn(line, warnings, *show))?
             };
-            let begun = finished.as_ref().map(|(_, file)| massive_of(file));
-            if let Some((next, _)) = finished.as_ref().filter(|(next, _)| *next >= batches.end) {
-                debug_assert!(*next <= shared.batches.len());
-                set_massive(&mut massive, segment.points.clone(), begun.unwrap_or_default());
+            if let Some((_, file)) = finished.as_ref().filter(|(next, _)| *next >= batches.end) {
+                set_massive(&mut massive, segment.points.clone(), massive_of(file));
                 continue;
             }
             let transformer = match (ready.take(), loading.take()) {
@@ -215,28 +213,28 @@ impl<'a> Journey<'a> {
                 (None, Some(loading)) => joined(loading)?,
                 (None, None) => bound.model.load_leg(device.clone(), segment.leg, bound.plan.threads)?,
             };
-            if let Some((_, next)) = stages.get(stage + 1).filter(|_| legs.len() > 1) {
-                loading = Some(spawn_loading(scope, bound, &device, legs[*next].leg));
-            }
+            // A stretch ends before the next one begins: no more than two legs are in memory at any time.
+            loading = legs.get(number + 1).map(|next| spawn_loading(scope, bound, &device, next.leg));
             let run = LegRun { number: *number, of: legs.len(), segment, batches: batches.clone(), stage, massive: &massive };
-            let states = run.go(self, shared, &transformer, finished.map(|(_, file)| file), estimate, route)?;
+            let states = run.go(self, shared, &transformer, finished.map(|(_, file)| file))?;
             set_massive(&mut massive, segment.points.clone(), states.iter().map(|(_, state)| state.moments.massive_threshold()).collect());
             drop(transformer);
             if let Some(writing) = writing.take() {
                 joined(writing)?;
             }
             let writer = self.work.leg_writer(shared.resumable, blocks, *number, batches.end);
-            writing = Some(scope.spawn(move || writer.write(&states)));
-        }
-        if let Some(writing) = writing {
-            joined(writing)?;
+            let handle = scope.spawn(move || writer.write(&states));
+            match number + 1 < legs.len() {
+                true => writing = Some(handle),
+                false => joined(handle)?,
+            }
         }
         Ok(massive)
     }
 }
 
 /// Notes the thresholds of some points, which follow those known or are among them.
-fn set_massive(massive: &mut Vec<Option<f64>>, points: std::ops::Range<usize>, thresholds: Vec<Option<f64>>) {
+fn set_massive(massive: &mut Vec<Option<f64>>, points: Range<usize>, thresholds: Vec<Option<f64>>) {
     massive.resize(massive.len().max(points.end), None);
     points.zip(thresholds).for_each(|(at, threshold)| massive[at] = threshold);
 }

@@ -40,6 +40,10 @@ pub struct Shared<'a> {
     pub pilot: &'a Pilot,
     /// What a continuation must find unchanged.
     pub resumable: &'a Fingerprint,
+    /// The way through model and text.
+    pub route: &'a Route,
+    /// What it takes.
+    pub estimate: &'a Estimate,
 }
 
 /// One stretch of text through one leg.
@@ -66,8 +70,6 @@ impl LegRun<'_> {
         shared: &Shared<'_>,
         transformer: &Transformer<D>,
         finished: Option<StateFile>,
-        estimate: &Estimate,
-        route: &Route,
     ) -> Result<Vec<(Point, PointState)>> {
         let Shared { bound, spool, resumable, .. } = *shared;
         let (plan, blocks) = (&bound.plan, bound.model.spec.blocks.len());
@@ -83,7 +85,7 @@ impl LegRun<'_> {
         let (mut next, states) = match (restored, finished) {
             (Some(restored), _) => (restored.next, restored.states),
             (None, Some(file)) => (self.batches.start, read_points(&file, blocks, points)?),
-            (None, None) => (0, self.empty_states(journey, shared, transformer, estimate, route)?),
+            (None, None) => (0, self.empty_states(journey, shared, transformer)?),
         };
         let done = |batch: usize| (shared.batches.documents_before(batch), shared.batches.rows(0..batch).end);
         let (before, total) = (done(next), done(shared.batches.len()));
@@ -133,8 +135,6 @@ impl LegRun<'_> {
         journey: &mut Journey<'_>,
         shared: &Shared<'_>,
         transformer: &Transformer<D>,
-        estimate: &Estimate,
-        route: &Route,
     ) -> Result<Vec<(Point, PointState)>> {
         let bound = shared.bound;
         let points = &bound.points[self.segment.points.clone()];
@@ -145,7 +145,7 @@ impl LegRun<'_> {
         leaving.as_ref().map_or(Ok(()), Stretch::sync)?;
         if self.of == 1 {
             let massive = pilot.iter().filter(|point| point.has_massive).count();
-            (journey.show)(Event::Estimate(estimate.clone().with_massive(massive).line(route, shared.spool)));
+            (journey.show)(Event::Estimate(shared.estimate.clone().with_massive(massive).line(shared.route, shared.spool)));
         }
         let state = |((&at, shape), pilot): ((&Point, &PointShape), super::pilot::PilotPoint)| {
             let mut state = PointState::new(shape, pilot.threshold);

@@ -71,6 +71,8 @@ pub struct Plan {
     pub device: Device,
     /// Batch after batch, or block after block.
     pub order: Order,
+    /// Rows of a stretch in block order; None for as many as the disk holds.
+    pub stretch_tokens: Option<u64>,
     /// Rows of a batch.
     pub batch_tokens: usize,
     /// Workers.
@@ -150,6 +152,7 @@ impl Plan {
             ablations: parse::ablations(choices.text("ablate"))?,
             device: Device::named(choices.text("device").unwrap_or_default())?,
             order: choices.word("order", [Order::Auto, Order::Batch, Order::Block])?,
+            stretch_tokens: choices.parsed("stretch-tokens")?,
             batch_tokens: choices.required("batch-tokens")?,
             threads: threads.unwrap_or_else(crate::process::system::processors),
             max_memory: choices.text("max-memory").map(parse::bytes).transpose()?,

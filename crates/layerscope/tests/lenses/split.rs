@@ -1,4 +1,4 @@
-//! However a run is cut up, its tables are the same: shards to rounding, passes and interruptions bit by bit.
+//! However a run is cut up, its tables are the same: shards to rounding, legs and interruptions bit by bit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -105,9 +105,9 @@ fn same_bits(a: &Path, b: &Path) {
 }
 
 #[test]
-fn several_passes_and_interruptions_give_the_same_bits() {
+fn several_legs_and_interruptions_give_the_same_bits() {
     let Some(model) = minilm() else { return };
-    let (model, folder) = (Path::new(&model), empty_folder("lenses-passes"));
+    let (model, folder) = (Path::new(&model), empty_folder("lenses-legs"));
     let corpus = folder.join("sentences.txt");
     std::fs::write(&corpus, sentences(250).join("\n")).expect("a corpus");
     let flags = format!("{LENSES} --sample-states 200 --massive 1.1 --batch-tokens 256");
@@ -122,19 +122,20 @@ fn several_passes_and_interruptions_give_the_same_bits() {
     let least: f64 = said.split(" MiB").next().expect("an amount").parse().expect("a number of MiB");
     let flags = format!("{flags} --keep-work --checkpoint-seconds 0.01 --max-memory {}", (least * 1.04 * f64::from(1 << 20)) as u64);
 
-    let passes = folder.join("passes");
-    measured(model, &corpus, &passes, &flags);
-    let plan: serde_json::Value = serde_json::from_slice(&std::fs::read(passes.join(".work/plan.json")).expect("a plan")).expect("JSON");
-    let points: Vec<u64> = plan["plan"]["passes"].as_array().expect("passes").iter().map(|count| count.as_u64().expect("points")).collect();
-    assert!(points.len() > 1, "one pass: {points:?}");
-    same_bits(&whole, &passes);
+    let legs = folder.join("legs");
+    measured(model, &corpus, &legs, &flags);
+    let plan: serde_json::Value = serde_json::from_slice(&std::fs::read(legs.join(".work/plan.json")).expect("a plan")).expect("JSON");
+    let segments: Vec<u64> =
+        plan["plan"]["route"]["legs"].as_array().expect("legs").iter().map(|count| count.as_u64().expect("segments")).collect();
+    assert!(segments.len() > 1, "one leg: {segments:?}");
+    same_bits(&whole, &legs);
 
-    // Interrupted in the first pass and after it, politely and not.
+    // Interrupted in the first leg and after it, politely and not.
     for (name, ready, signal, status) in [
-        ("stopped-early", "checkpoint-0.safetensors", libc::SIGINT, Some(6)),
-        ("killed-early", "checkpoint-0.safetensors", libc::SIGKILL, None),
-        ("stopped-late", "pass-0.safetensors", libc::SIGTERM, Some(6)),
-        ("killed-late", "pass-0.safetensors", libc::SIGKILL, None),
+        ("stopped-early", "checkpoint-0-0.safetensors", libc::SIGINT, Some(6)),
+        ("killed-early", "checkpoint-0-0.safetensors", libc::SIGKILL, None),
+        ("stopped-late", "leg-0.safetensors", libc::SIGTERM, Some(6)),
+        ("killed-late", "leg-0.safetensors", libc::SIGKILL, None),
     ] {
         let out = folder.join(name);
         let words = words(model, &corpus, &out, &flags);
@@ -151,7 +152,7 @@ fn several_passes_and_interruptions_give_the_same_bits() {
         measured(model, &corpus, &out, &flags);
         same_bits(&whole, &out);
     }
-    println!("passes over {points:?} points");
+    println!("legs of {segments:?} segments");
 }
 
 fn start(words: &[String]) -> Child {

@@ -94,14 +94,22 @@ pub fn signal(child: &Child, signal: i32) {
     assert_eq!(sent, 0);
 }
 
-fn checkpoint(out: &Path, turn: usize) -> PathBuf {
-    out.join(".work").join(format!("checkpoint-{turn}.safetensors"))
-}
-
 /// When each checkpoint was written, the latest last.
 pub fn checkpoints(out: &Path) -> Vec<(std::time::SystemTime, PathBuf)> {
-    let written = |path: PathBuf| Some((std::fs::metadata(&path).ok()?.modified().ok()?, path));
-    let mut found: Vec<_> = (0..2).filter_map(|turn| written(checkpoint(out, turn))).collect();
+    written(out, "checkpoint-")
+}
+
+/// The same for all states: those of finished legs too.
+pub fn saved_states(out: &Path) -> Vec<(std::time::SystemTime, PathBuf)> {
+    [written(out, "checkpoint-"), written(out, "leg-")].concat()
+}
+
+fn written(out: &Path, prefix: &str) -> Vec<(std::time::SystemTime, PathBuf)> {
+    let names = |path: &PathBuf| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(prefix) && name.ends_with(".safetensors"))
+    };
+    let paths = std::fs::read_dir(out.join(".work")).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).filter(names);
+    let mut found: Vec<_> = paths.filter_map(|path| Some((std::fs::metadata(&path).ok()?.modified().ok()?, path))).collect();
     found.sort();
     found
 }

@@ -66,10 +66,10 @@ fn damaged_work_files_say_so() {
     damage("spool", 3000, &[".work/spool", "--overwrite"]);
     damage("spool", usize::MAX, &[".work/spool", "--overwrite"]);
     damage("plan.json", 4, &[".work/plan.json", "--overwrite"]);
-    // A digit of a threshold: still JSON, but not what was planned.
+    // A digit of a length: still JSON, but not what was planned.
     let path = out.join(".work/plan.json");
     let plan = std::fs::read_to_string(&path).expect("readable");
-    let at = plan.find("\"massive\": [").and_then(|at| Some(at + plan[at..].find(|c: char| c.is_ascii_digit())?)).expect("a number");
+    let at = plan.find("\"legs\": [").and_then(|at| Some(at + plan[at..].find(|c: char| c.is_ascii_digit())?)).expect("a number");
     let digit = if &plan[at..=at] == "9" { "8" } else { "9" };
     std::fs::write(&path, format!("{}{digit}{}", &plan[..at], &plan[at + 1..])).expect("writable");
     case.fails(&out, "", 1, &[".work/plan.json", "--overwrite"]);
@@ -81,19 +81,33 @@ fn damaged_work_files_say_so() {
 }
 
 #[test]
-fn a_damaged_finished_pass_is_made_again() {
-    let mut case = Case::new("pass-files", 700, 0);
+fn a_damaged_finished_leg_is_made_again() {
+    let mut case = Case::new("leg-files", 700, 0);
     case.flags = case.flags.replace("--tokens none", "--token-states 100000");
     case.whole = case.folder.join("whole-by-norm");
     measured(&case.model, &case.corpus, &case.whole, &case.flags);
-    let outcome = measure(&case.model, &case.corpus, &case.folder.join("estimate"), &case.flags.replace("--quiet", ""));
-    let line = outcome.stderr.lines().find(|line| line.contains("memory estimate")).expect("an estimate").to_owned();
-    let megabytes: f64 =
-        line.split("memory estimate ").nth(1).expect("a number").split(' ').next().expect("a number").parse().expect("a number");
-    let case = Case { flags: format!("{} --max-memory {}M", case.flags, megabytes * 0.98), ..case };
+    let case = Case { flags: format!("{} --order block", case.flags), ..case };
     let out = case.folder.join("out");
-    case.killed(&out, || out.join(".work/pass-0.safetensors").exists());
-    flip_byte(&out.join(".work/pass-0.safetensors"), 5);
+    case.killed(&out, || out.join(".work/leg-0.safetensors").exists());
+    flip_byte(&out.join(".work/leg-0.safetensors"), 5);
     let outcome = case.resumed(&out);
-    assert!(outcome.stderr.contains("warning") && outcome.stderr.contains("pass-0.safetensors"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("warning") && outcome.stderr.contains("leg-0.safetensors"), "{}", outcome.stderr);
+}
+
+/// Between two legs the states wait in a file. Damage there is noticed, and nothing is computed from it.
+#[test]
+fn damaged_states_between_two_legs_are_noticed() {
+    let mut case = Case::new("streams", 700, 0);
+    case.flags = format!("{} --order block", case.flags);
+    let out = case.folder.join("out");
+    case.killed(&out, || out.join(".work/leg-1.safetensors").exists());
+    // Whichever leg comes next, it reads one of these.
+    for stream in 0..3 {
+        let path = out.join(format!(".work/stream-{stream}"));
+        let middle = std::fs::metadata(&path).expect("a stream").len() as usize / 2;
+        flip_byte(&path, middle);
+    }
+    case.fails(&out, "", 1, &["stream-", "damaged", "--overwrite"]);
+    let again = Case { flags: format!("{} --overwrite", case.flags), ..case };
+    again.resumed(&out);
 }

@@ -2,27 +2,42 @@
 
 use std::time::Duration;
 
-use super::case::{Case, checkpoints, wait_for};
+use super::case::{Case, saved_states, wait_for};
 use crate::support::measure::{end, measured, random};
 
 #[test]
 fn killed_at_twenty_random_moments() {
-    let mut case = Case::shared("killed");
+    killed_at_random(Case::shared("killed"), "");
+}
+
+#[test]
+fn killed_at_twenty_random_moments_in_block_order() {
+    killed_at_random(Case::shared("killed-blocks"), "--order block");
+}
+
+#[test]
+fn killed_at_twenty_random_moments_in_several_stretches() {
+    killed_at_random(Case::shared("killed-stretches"), "--order block --stretch-tokens 9000");
+}
+
+/// The whole run goes batch by batch; the interrupted ones as `order` says.
+fn killed_at_random(mut case: Case, order: &str) {
     // Every sketch there is.
     case.flags = case.flags.replace("--measures norm,cosine", "--measures all").replace("--tokens none", "--token-states 20");
     case.whole = case.folder.join("whole");
     measured(&case.model, &case.corpus, &case.whole, &case.flags);
+    case.flags = format!("{} {order}", case.flags);
     let (mut kills, mut after_checkpoint, mut finished) = (0, 0, 0);
     for round in 0.. {
         let out = case.folder.join(format!("run-{round}"));
         // Every run is killed up to five times, then it may end.
         for leg in 0..6 {
             let draw = random(99, kills + 100 * round);
-            let before = checkpoints(&out);
+            let before = saved_states(&out);
             let mut child = case.start(&out);
             if leg < 5 && kills < 20 {
                 if !draw.is_multiple_of(4) {
-                    wait_for(&mut child, || checkpoints(&out) != before);
+                    wait_for(&mut child, || saved_states(&out) != before);
                 }
                 std::thread::sleep(Duration::from_millis(draw / 4 % 200));
                 let _ = child.kill();
@@ -35,7 +50,7 @@ fn killed_at_twenty_random_moments() {
             }
             assert_eq!(outcome.status, -9, "{}", outcome.stderr);
             kills += 1;
-            after_checkpoint += usize::from(!checkpoints(&out).is_empty() || out.join(".work/pass-0.safetensors").exists());
+            after_checkpoint += usize::from(!saved_states(&out).is_empty());
         }
         if kills == 20 {
             break;
