@@ -40,8 +40,8 @@ pub fn open_emptied(out: &Path, overwrite: bool) -> Result<(Folder, Work)> {
     Ok((store, work))
 }
 
-/// Joins the states of all passes into the two files of the run.
-pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, kept: &Kept, passes: &[StateFile]) -> Result<()> {
+/// Joins the states of all legs into the two files of the run.
+pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, kept: &Kept, legs: &[StateFile]) -> Result<()> {
     let is_kept = |name: &str| name.ends_with(".kept");
     let details = serde_json::to_value(facts).map_err(|error| Error::io(&store.path(STATE), error.into()))?;
     let about = About { fingerprint: fingerprint.clone(), details };
@@ -49,11 +49,11 @@ pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, ke
     let keys = About { fingerprint: fingerprint.clone(), details: Value::Null };
     write_state(store, "keys.partial.safetensors", &keys, &key_tensors(kept))?;
     let key_file = StateFile::open(&store.path("keys.partial.safetensors"))?;
-    let mut parts: Vec<&StateFile> = passes.iter().collect();
+    let mut parts: Vec<&StateFile> = legs.iter().collect();
     parts.push(&key_file);
     join_states(store, SAMPLE, &keys, &parts, |name| is_kept(name) || name.starts_with("keys."))?;
     store.remove("keys.partial.safetensors")?;
-    join_states(store, STATE, &about, &passes.iter().collect::<Vec<_>>(), |name| !is_kept(name))
+    join_states(store, STATE, &about, &legs.iter().collect::<Vec<_>>(), |name| !is_kept(name))
 }
 
 /// What the manifest says of the way a run ended.

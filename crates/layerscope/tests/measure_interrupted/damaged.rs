@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::case::{Case, checkpoints, flip_byte, signal, wait_for};
-use crate::support::measure::{end, manifest, measure, measured};
+use crate::support::measure::{end, manifest, measured};
 
 #[test]
 fn a_damaged_checkpoint_is_noticed_and_the_one_before_it_used() {
