@@ -1,7 +1,7 @@
 //! The trait every device implements.
 
 use crate::operations::{Activation, AttentionShape, Gather, HeadSegments, NormKind, RotaryRows};
-use crate::{HostTensor, Memory, Result};
+use crate::{HostTensor, Memory, NumberKind, Result};
 
 /// Hidden states of one batch at one point of the network, where the backend keeps them.
 pub struct States<'a, B: Backend> {
@@ -66,6 +66,9 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
     /// One worker's queue of operations, their working memory, and their first failure.
     type Stream: Send;
 
+    /// What computes the numbers, in a few words: two machines of the same words give the same bits.
+    fn describe(&self) -> String;
+
     /// A stream for one worker. Its working memory grows to what the operations need, and stays.
     fn stream(&self) -> Result<Self::Stream>;
     /// Waits for all operations of the stream and hands out the first failure among them.
@@ -86,8 +89,10 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
     /// The attention of a block.
     fn attention(&self, shape: AttentionShape) -> Result<Self::Attention>;
 
-    /// What `numbers` weights take once they are loaded.
-    fn weight_memory(&self, numbers: usize) -> Memory;
+    /// What `numbers` numbers of weights of linear layers take once they are loaded, stored in this kind.
+    fn linear_memory(&self, numbers: usize, stored: NumberKind) -> Memory;
+    /// The same of tables, and of everything else that a model has.
+    fn table_memory(&self, numbers: usize, stored: NumberKind) -> Memory;
     /// What a buffer of `len` floats takes.
     fn buffer_memory(&self, len: usize) -> Memory;
     /// What a stream grows to with batches of `rows` rows and products over at most `widest` columns.

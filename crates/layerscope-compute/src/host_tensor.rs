@@ -16,6 +16,27 @@ pub enum HostValues {
     Bf16(Vec<bf16>),
 }
 
+/// Which of these a number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NumberKind {
+    /// 32 bits.
+    F32,
+    /// 16 bits, IEEE 754.
+    F16,
+    /// 16 bits, the upper half of an f32.
+    Bf16,
+}
+
+impl NumberKind {
+    /// Bytes of one number.
+    pub fn bytes(self) -> usize {
+        match self {
+            NumberKind::F32 => 4,
+            NumberKind::F16 | NumberKind::Bf16 => 2,
+        }
+    }
+}
+
 /// Does the same to numbers of each kind, and keeps the kind.
 macro_rules! map_values {
     ($values:expr, $of_one_kind:ident => $result:expr) => {

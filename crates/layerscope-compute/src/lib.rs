@@ -24,6 +24,7 @@
 
 mod backend;
 pub mod cpu;
+mod dtype;
 mod error;
 mod host_tensor;
 mod memory;
@@ -33,8 +34,9 @@ mod reference;
 
 pub use backend::{Backend, HostBackend, States};
 pub use cpu::Cpu;
+pub use dtype::ComputeDtype;
 pub use error::{Error, Latch, Result};
-pub use host_tensor::{HostTensor, HostValues};
+pub use host_tensor::{HostTensor, HostValues, NumberKind};
 pub use memory::Memory;
 pub use operations::{Activation, AttentionShape, Gather, HeadSegments, NormKind, PositionBias, RotaryPairs, RotaryRows};
 pub use reference::Reference;

@@ -1,7 +1,7 @@
 //! The plain backend: every operation as its definition, sums in f64. Slow; the other backends are tested against it.
 
 use crate::{
-    Activation, AttentionShape, Backend, Gather, HeadSegments, HostBackend, HostTensor, Memory, NormKind, PositionBias, Result,
+    Activation, AttentionShape, Backend, Gather, HeadSegments, HostBackend, HostTensor, Memory, NormKind, NumberKind, PositionBias, Result,
     RotaryPairs, RotaryRows,
 };
 
@@ -108,6 +108,10 @@ impl Backend for Reference {
     type Attention = AttentionShape;
     type Stream = ();
 
+    fn describe(&self) -> String {
+        "f64, rounded to f32".to_owned()
+    }
+
     fn stream(&self) -> Result<()> {
         Ok(())
     }
@@ -144,7 +148,11 @@ impl Backend for Reference {
         Ok(shape)
     }
 
-    fn weight_memory(&self, numbers: usize) -> Memory {
+    fn linear_memory(&self, numbers: usize, _: NumberKind) -> Memory {
+        Memory::on_host(numbers * size_of::<f32>())
+    }
+
+    fn table_memory(&self, numbers: usize, _: NumberKind) -> Memory {
         Memory::on_host(numbers * size_of::<f32>())
     }
 

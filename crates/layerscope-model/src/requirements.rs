@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use layerscope_compute::HostTensor;
+use layerscope_compute::{Backend, HostTensor, Memory, NumberKind};
 
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
@@ -38,7 +38,8 @@ pub type Place = (Slot, usize, Part);
 #[derive(Default)]
 struct Requirements {
     shapes: BTreeMap<Place, Vec<usize>>,
-    transposable: BTreeSet<Place>,
+    /// The weights of linear layers.
+    linear: BTreeSet<Place>,
     /// Width of a head, of queries and keys that turn.
     heads: BTreeMap<Place, usize>,
 }
@@ -123,7 +124,7 @@ impl Requirements {
 
     fn linear(&mut self, slot: Slot, block: usize, outputs: usize, inputs: usize, bias: bool) {
         self.shapes.insert((slot, block, Part::Weight), vec![outputs, inputs]);
-        self.transposable.insert((slot, block, Part::Weight));
+        self.linear.insert((slot, block, Part::Weight));
         if bias {
             self.shapes.insert((slot, block, Part::Bias), vec![outputs]);
         }
@@ -150,9 +151,19 @@ pub struct TensorPlan {
 struct PlannedTensor {
     name: String,
     stored_shape: Vec<usize>,
+    /// In which numbers it is read.
+    numbers: NumberKind,
+    /// Whether it is the weight of a linear layer.
+    linear: bool,
     transposed: bool,
     /// Width of a head whose rows are stored in pairs.
     pairs_in: Option<usize>,
+}
+
+impl PlannedTensor {
+    fn count(&self) -> usize {
+        self.stored_shape.iter().product()
+    }
 }
 
 impl TensorPlan {
@@ -163,13 +174,16 @@ impl TensorPlan {
         let mut tensors = BTreeMap::new();
         let mut missing = Vec::new();
         for (place, shape) in needs.shapes {
-            let transposed = names.linear_layout == LinearLayout::InOut && needs.transposable.contains(&place);
+            let linear = needs.linear.contains(&place);
+            let transposed = names.linear_layout == LinearLayout::InOut && linear;
             let stored_shape = if transposed { shape.iter().rev().copied().collect() } else { shape };
-            match candidates(names, prefix, place).find(|name| checkpoint.info(name).is_some()) {
-                Some(name) => {
+            match candidates(names, prefix, place).find_map(|name| Some((checkpoint.info(&name)?.dtype, name))) {
+                Some((dtype, name)) => {
+                    // Vectors are read as f32 whatever they are stored as.
+                    let numbers = if stored_shape.len() > 1 { dtype.read_as() } else { NumberKind::F32 };
                     let by_pairs = names.linear_layout == LinearLayout::OutInByPairs;
                     let pairs_in = needs.heads.get(&place).copied().filter(|_| by_pairs);
-                    tensors.insert(place, PlannedTensor { name, stored_shape, transposed, pairs_in });
+                    tensors.insert(place, PlannedTensor { name, stored_shape, numbers, linear, transposed, pairs_in });
                 }
                 None => missing.push((candidates(names, prefix, place).next().unwrap_or_else(|| place.0.to_string()), stored_shape)),
             }
@@ -195,7 +209,16 @@ impl TensorPlan {
 
     /// Numbers in all tensors that are read.
     pub fn parameters(&self) -> usize {
-        self.tensors.values().map(|tensor| tensor.stored_shape.iter().product::<usize>()).sum()
+        self.tensors.values().map(PlannedTensor::count).sum()
+    }
+
+    /// What all tensors that are read take on a device.
+    pub fn memory<B: Backend>(&self, backend: &B) -> Memory {
+        let memory = |tensor: &PlannedTensor| match tensor.linear {
+            true => backend.linear_memory(tensor.count(), tensor.numbers),
+            false => backend.table_memory(tensor.count(), tensor.numbers),
+        };
+        self.tensors.values().map(memory).sum()
     }
 
     /// Numbers in those that a leg of the model needs.

@@ -111,7 +111,7 @@ pub fn stream_memory<B: Backend>(backend: &B, spec: &ModelSpec, tokens: usize) -
 
 /// What a model's weights take.
 pub fn weight_memory<B: Backend>(backend: &B, plan: &TensorPlan) -> Memory {
-    backend.weight_memory(plan.parameters())
+    plan.memory(backend)
 }
 
 /// What the weights of a leg take.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use layerscope_compute::{
-    Activation, AttentionShape, Backend, Error as DeviceError, Gather, HeadSegments, HostTensor, Latch, Memory, NormKind, Reference,
-    Result as DeviceResult, RotaryRows,
+    Activation, AttentionShape, Backend, Error as DeviceError, Gather, HeadSegments, HostTensor, Latch, Memory, NormKind, NumberKind,
+    Reference, Result as DeviceResult, RotaryRows,
 };
 use layerscope_error::ErrorKind;
 use layerscope_model::{Batch, Blind, Error, Model, Transformer, forward_all};
@@ -79,6 +79,9 @@ impl Backend for Faulty {
     type Attention = AttentionShape;
     type Stream = Latch;
 
+    fn describe(&self) -> String {
+        "faulty".to_owned()
+    }
     fn stream(&self) -> DeviceResult<Latch> {
         self.allocate(Ok(Latch::default()))
     }
@@ -106,8 +109,11 @@ impl Backend for Faulty {
     fn attention(&self, shape: AttentionShape) -> DeviceResult<AttentionShape> {
         self.allocate(Reference.attention(shape))
     }
-    fn weight_memory(&self, numbers: usize) -> Memory {
-        Memory::on_device(4 * numbers)
+    fn linear_memory(&self, numbers: usize, stored: NumberKind) -> Memory {
+        Memory::on_device(stored.bytes() * numbers)
+    }
+    fn table_memory(&self, numbers: usize, stored: NumberKind) -> Memory {
+        Memory::on_device(stored.bytes() * numbers)
     }
     fn buffer_memory(&self, len: usize) -> Memory {
         Memory::on_device(4 * len)

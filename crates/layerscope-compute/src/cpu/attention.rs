@@ -82,7 +82,7 @@ fn fill_bias(shape: &AttentionShape, head: usize, length: usize, bias: &mut Vec<
             let slope = slopes[head];
             bias.extend((0..length).map(|key| {
                 let value = match rounded_to_bf16 {
-                    true => to_bf16(to_bf16(slope) * to_bf16(key as f32)),
+                    true => math::to_bf16(math::to_bf16(slope) * math::to_bf16(key as f32)),
                     false => slope * key as f32,
                 };
                 value * scale
@@ -96,12 +96,6 @@ fn fill_bias(shape: &AttentionShape, head: usize, length: usize, bias: &mut Vec<
             );
         }
     }
-}
-
-/// Rounds to the nearest bfloat16, ties to even.
-fn to_bf16(x: f32) -> f32 {
-    let bits = x.to_bits();
-    f32::from_bits((bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff_0000)
 }
 
 /// Which scores a block holds: queries from `first`, keys from `key0`.

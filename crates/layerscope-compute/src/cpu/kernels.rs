@@ -9,12 +9,12 @@ pub const AHEAD: usize = 2;
 /// Floats of one row of A that lie together: a cache line, so that packing is copying.
 pub const LINE: usize = 16;
 
-/// A tile's operands: `c[height, PANEL] (+)= a b`.
+/// A tile's operands: `c[height, PANEL] (+)= a b`. In a product of pairs the floats of `a` and `b` are bits of two bfloat16 each.
 #[derive(Clone, Copy)]
 pub struct Operands {
-    /// Inner indices.
+    /// Inner indices, or pairs of them.
     pub depth: usize,
-    /// Packed as `[depth / LINE][height][LINE]`.
+    /// Packed as `[depth / LINE][height][LINE]`, in whole lines; after them, MAX_TILE lines of anything.
     pub a: *const f32,
     /// Packed as `[depth][PANEL]`.
     pub b: *const f32,
@@ -31,6 +31,20 @@ pub struct Operands {
 pub trait Kernel {
     /// Most rows of a tile.
     const TILE: usize;
+    /// Numbers of A in one float of its packed block.
+    const NUMBERS: usize = 1;
+
+    /// Packs one line of A from `NUMBERS * LINE` numbers.
+    #[inline(always)]
+    fn pack(numbers: &[f32], line: &mut [f32; LINE]) {
+        line.copy_from_slice(numbers);
+    }
+
+    /// The height of tiles for so many rows: nearly equal ones, no tile of one row after tiles of twelve.
+    #[inline(always)]
+    fn height(rows: usize) -> usize {
+        rows.div_ceil(rows.div_ceil(Self::TILE))
+    }
 
     /// Computes a tile of `height` rows.
     ///
@@ -49,6 +63,27 @@ macro_rules! with_height {
     };
     // SAFETY: forwarded from the caller of `Kernel::tile`.
     (@call $tile:ident, $h:literal, ($($arg:expr),*)) => { unsafe { $tile::<$h>($($arg),*) } };
+}
+pub(super) use with_height;
+
+/// Another kernel for rows that are rounded to bfloat16.
+pub struct Rounded<K>(std::marker::PhantomData<K>);
+
+impl<K: Kernel> Kernel for Rounded<K> {
+    const TILE: usize = K::TILE;
+
+    #[inline(always)]
+    fn pack(numbers: &[f32], line: &mut [f32; LINE]) {
+        for l in 0..LINE {
+            line[l] = super::math::to_bf16(numbers[l]);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn tile(height: usize, operands: Operands) {
+        // SAFETY: forwarded.
+        unsafe { K::tile(height, operands) }
+    }
 }
 
 /// Plain Rust; vectorizes wherever the target has vectors.
@@ -83,7 +118,7 @@ impl Kernel for Portable {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub use x86::{Avx2, Avx512};
+pub use x86::{Avx2, Avx512, prefetch_ahead};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -92,7 +127,7 @@ mod x86 {
 
     /// Asks for one more line of [`Operands::ahead`] every few inner steps.
     #[inline(always)]
-    fn prefetch_ahead(ahead: *const f32, step: usize) {
+    pub fn prefetch_ahead(ahead: *const f32, step: usize) {
         if step.is_multiple_of(16 / AHEAD) {
             // SAFETY: prefetching touches nothing.
             unsafe { _mm_prefetch::<_MM_HINT_T1>(ahead.wrapping_add(step * AHEAD).cast()) };

@@ -80,6 +80,14 @@ pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
+/// The nearest bfloat16, ties to even.
+#[inline(always)]
+pub fn to_bf16(x: f32) -> f32 {
+    let bits = x.to_bits();
+    let rounded = f32::from_bits(bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) & 0xffff_0000);
+    if x.is_nan() { f32::NAN } else { rounded }
+}
+
 /// Something to be done with the function of an activation, whichever it is: the choice is made once, not per value.
 pub trait WithFunction {
     /// Does it.
@@ -155,6 +163,16 @@ mod tests {
                 (a - b).abs() / if relative { b.abs().max(1e-30) } else { 1.0 }
             })
             .fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn rounding_to_bf16_is_to_the_nearest_and_to_even() {
+        let numbers = (0..2_000_003u32).map(|i| f32::from_bits(i.wrapping_mul(2147)));
+        for x in numbers.chain([1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, f32::MAX, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-41]) {
+            let expected = half::bf16::from_f32(x).to_f32();
+            assert!(to_bf16(x).to_bits() == expected.to_bits() || x.is_nan() && to_bf16(x).is_nan(), "{x:e}");
+        }
+        assert!(to_bf16(f32::from_bits(0x7fff_ffff)).is_nan());
     }
 
     #[test]

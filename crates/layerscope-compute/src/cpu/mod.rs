@@ -1,39 +1,62 @@
 //! The CPU backend: one thread per batch, single-threaded products over weights packed once, fused row operations.
 
 mod attention;
+mod bf16;
 mod bytes;
 mod floats;
 mod gemm;
+mod half_panels;
 mod isa;
 mod kernels;
 mod lanes;
 mod math;
 mod panels;
 mod rows;
+mod weights;
 
+pub use bf16::Bf16Kernel;
 pub use bytes::ByteRows;
 pub use floats::Floats;
 pub use gemm::{Epilogue, Part, Rows, multiply};
 pub use isa::{InstructionSet, Isa};
 pub use panels::Panels;
+pub use weights::{CpuLinear, CpuTable};
 
-use crate::{Activation, AttentionShape, Backend, Gather, HeadSegments, HostBackend, HostTensor, Memory, NormKind, Result, RotaryRows};
+use crate::{
+    Activation, AttentionShape, Backend, ComputeDtype, Gather, HeadSegments, HostBackend, HostTensor, Memory, NormKind, NumberKind, Result,
+    RotaryRows,
+};
 
 /// The fast backend for processors.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
     isa: Isa,
+    /// What computes products in bfloat16; None: they are f32.
+    bf16: Option<Bf16Kernel>,
 }
 
 impl Cpu {
-    /// With the best instruction set of this machine.
+    /// In f32, with the best instruction set of this machine.
     pub fn new() -> Cpu {
-        Cpu { isa: Isa::detect() }
+        Cpu::with_isa(Isa::detect())
     }
 
-    /// With a chosen one of [`Isa::available`].
+    /// With products in these numbers.
+    pub fn with_dtype(dtype: ComputeDtype) -> Cpu {
+        match dtype {
+            ComputeDtype::F32 => Cpu::new(),
+            ComputeDtype::Bf16 => Cpu::with_bf16(Bf16Kernel::detect()),
+        }
+    }
+
+    /// In f32, with a chosen one of [`Isa::available`].
     pub fn with_isa(isa: Isa) -> Cpu {
-        Cpu { isa }
+        Cpu { isa, bf16: None }
+    }
+
+    /// In bfloat16, with a chosen one of [`Bf16Kernel::available`].
+    pub fn with_bf16(kernel: Bf16Kernel) -> Cpu {
+        Cpu { isa: Isa::detect(), bf16: Some(kernel) }
     }
 
     /// The instruction set in use.
@@ -54,18 +77,6 @@ impl HostBackend for Cpu {
     }
 }
 
-/// Rows to gather from.
-pub struct CpuTable {
-    values: Vec<f32>,
-    width: usize,
-}
-
-/// A linear layer, packed.
-pub struct CpuLinear {
-    weight: Panels,
-    bias: Option<Vec<f32>>,
-}
-
 /// A normalization, with its defaults filled in.
 pub struct CpuNorm {
     kind: NormKind,
@@ -80,6 +91,8 @@ pub struct CpuNorm {
 pub struct CpuStream {
     packed: Floats,
     attention: attention::AttentionScratch,
+    /// A row of a table, widened.
+    row: Vec<f32>,
 }
 
 impl Backend for Cpu {
@@ -91,6 +104,13 @@ impl Backend for Cpu {
     type Norm = CpuNorm;
     type Attention = AttentionShape;
     type Stream = CpuStream;
+
+    fn describe(&self) -> String {
+        match self.bf16 {
+            None => format!("{:?}", self.isa),
+            Some(kernel) => format!("{:?}, {kernel}", self.isa),
+        }
+    }
 
     fn stream(&self) -> Result<CpuStream> {
         Ok(CpuStream::default())
@@ -113,11 +133,11 @@ impl Backend for Cpu {
     }
 
     fn table(&self, rows: HostTensor) -> Result<CpuTable> {
-        Ok(CpuTable { width: rows.columns, values: rows.values.into_f32() })
+        Ok(CpuTable::new(rows))
     }
 
     fn linear(&self, weight: HostTensor, bias: Option<Vec<f32>>) -> Result<CpuLinear> {
-        Ok(CpuLinear { weight: Panels::from_tensor(&weight)?, bias })
+        CpuLinear::new(weight, bias, self.bf16.is_some())
     }
 
     fn norm(&self, kind: NormKind, epsilon: f32, width: usize, gamma: Option<Vec<f32>>, beta: Option<Vec<f32>>) -> Result<CpuNorm> {
@@ -130,8 +150,13 @@ impl Backend for Cpu {
         Ok(shape)
     }
 
-    fn weight_memory(&self, numbers: usize) -> Memory {
-        Memory::on_host(numbers * size_of::<f32>())
+    /// In the numbers of the file, or of the products.
+    fn linear_memory(&self, numbers: usize, stored: NumberKind) -> Memory {
+        Memory::on_host(numbers * if self.bf16.is_some() { NumberKind::Bf16 } else { stored }.bytes())
+    }
+
+    fn table_memory(&self, numbers: usize, stored: NumberKind) -> Memory {
+        Memory::on_host(numbers * stored.bytes())
     }
 
     fn buffer_memory(&self, len: usize) -> Memory {
@@ -161,12 +186,11 @@ impl Backend for Cpu {
         Ok(buffer[..len].to_vec())
     }
 
-    fn gather_add(&self, _: &mut CpuStream, sources: &[Gather<CpuTable, Vec<u32>>], rows: usize, scale: f32, out: &mut Floats) {
-        let width = sources[0].table.width;
+    fn gather_add(&self, stream: &mut CpuStream, sources: &[Gather<CpuTable, Vec<u32>>], rows: usize, scale: f32, out: &mut Floats) {
+        let width = sources[0].table.width();
         for (r, out) in out.chunks_exact_mut(width).take(rows).enumerate() {
             for (place, source) in sources.iter().enumerate() {
-                let row = source.indices.map_or(0, |indices| indices[r] as usize);
-                let row = &source.table.values[row * width..][..width];
+                let row = source.table.row(source.indices.map_or(0, |indices| indices[r] as usize), &mut stream.row);
                 match place {
                     0 => out.iter_mut().zip(row).for_each(|(out, x)| *out = scale * x),
                     _ => out.iter_mut().zip(row).for_each(|(out, x)| *out += x),
@@ -202,10 +226,7 @@ impl Backend for Cpu {
         activation: Option<Activation>,
         out: &mut Floats,
     ) {
-        let (inputs, outputs) = (layer.weight.k, layer.weight.n);
-        let a = Rows { data: &x[..rows * inputs], stride: inputs, count: rows };
-        let epilogue = Epilogue { bias: layer.bias.as_deref(), activation };
-        multiply(self.isa, a, &layer.weight, &Part::all(&layer.weight), &mut out[..rows * outputs], outputs, epilogue, &mut stream.packed);
+        layer.apply(self.isa, self.bf16, x, rows, activation, out, &mut stream.packed);
     }
 
     fn gate(&self, _: &mut CpuStream, x: &Floats, rows: usize, width: usize, activation: Activation, out: &mut Floats) {

@@ -1,7 +1,7 @@
 //! The right-hand side of a product, laid out once for the kernels: panels of [`PANEL`] columns, each contiguous in `k`.
 
 use super::floats::Floats;
-use crate::{HostTensor, HostValues, Result};
+use crate::Result;
 
 /// Columns of a panel: two vectors of 16.
 pub const PANEL: usize = 32;
@@ -24,20 +24,10 @@ impl Panels {
         panels
     }
 
-    /// From a weight stored as `[n, k]` in any kind of numbers, widened panel by panel.
-    pub fn from_tensor(weight: &HostTensor) -> Result<Panels> {
-        let (n, k) = (weight.rows, weight.columns);
+    /// The same where the memory may not suffice.
+    pub fn try_from_rows(weight: &[f32], n: usize, k: usize) -> Result<Panels> {
         let mut panels = Panels { k, n, data: Floats::try_zeros(n.div_ceil(PANEL) * PANEL * k)? };
-        if let HostValues::F32(values) = &weight.values {
-            panels.fill_from_rows(values, k, n, k);
-            return Ok(panels);
-        }
-        let mut wide = vec![0.0; PANEL * k];
-        for (j0, panel) in (0..n).step_by(PANEL).zip(panels.data.chunks_exact_mut(PANEL * k)) {
-            let used = PANEL.min(n - j0);
-            weight.values.widen(j0 * k, &mut wide[..used * k]);
-            fill_panel(&wide, k, used, k, panel);
-        }
+        panels.fill_from_rows(weight, k, n, k);
         Ok(panels)
     }
 
@@ -97,7 +87,7 @@ impl Panels {
 
 /// Fills one panel with column `j` = `rows[j * stride..][..k]` for the `used` first columns, and zeros.
 #[inline(always)]
-fn fill_panel(rows: &[f32], stride: usize, used: usize, k: usize, panel: &mut [f32]) {
+pub(super) fn fill_panel(rows: &[f32], stride: usize, used: usize, k: usize, panel: &mut [f32]) {
     let row = |j: usize| &rows[j * stride..][..k];
     let fours = used / 4 * 4;
     for j in (0..fours).step_by(4) {
@@ -168,22 +158,5 @@ mod tests {
         assert_eq!(*a.data, *b.data);
         assert_eq!(a.panel(1, 36)[..9], by_rows[32 * k..].chunks(k).map(|row| row[36]).collect::<Vec<_>>()[..]);
         assert!(a.panel(1, 0).chunks(PANEL).all(|line| line[9..].iter().all(|&x| x == 0.0)));
-    }
-
-    #[test]
-    fn weights_of_every_kind_are_packed_alike() {
-        use half::{bf16, f16};
-        let (n, k) = (41, 37);
-        let numbers = || (0..n * k).map(|i| (i % 251) as f32 - 125.0); // exact in every kind
-        let expected = Panels::from_rows(&numbers().collect::<Vec<_>>(), n, k);
-        for values in [
-            HostValues::F32(numbers().collect()),
-            HostValues::F16(numbers().map(f16::from_f32).collect()),
-            HostValues::Bf16(numbers().map(bf16::from_f32).collect()),
-        ] {
-            let panels = Panels::from_tensor(&HostTensor { values, rows: n, columns: k }).expect("enough memory");
-            assert_eq!((panels.n, panels.k), (n, k));
-            assert_eq!(*panels.data, *expected.data);
-        }
     }
 }

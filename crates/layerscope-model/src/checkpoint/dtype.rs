@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use layerscope_compute::NumberKind;
+
 /// How a checkpoint stores the numbers of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)] // the names say it
@@ -63,6 +65,15 @@ impl Dtype {
     /// Whether its numbers are stored in blocks and read as f32.
     pub fn is_quantized(self) -> bool {
         self.block().numbers > 1
+    }
+
+    /// In which numbers a matrix of this kind is read: halves as they are, all others as f32.
+    pub fn read_as(self) -> NumberKind {
+        match self {
+            Dtype::F16 => NumberKind::F16,
+            Dtype::Bf16 => NumberKind::Bf16,
+            _ => NumberKind::F32,
+        }
     }
 
     /// Bytes of one number; of one that is stored in blocks, once it is read.
