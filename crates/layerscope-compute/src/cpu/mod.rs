@@ -9,6 +9,7 @@ mod kernels;
 mod lanes;
 mod math;
 mod panels;
+mod peak;
 mod rows;
 
 pub use bytes::ByteRows;
@@ -16,6 +17,7 @@ pub use floats::Floats;
 pub use gemm::{Epilogue, Part, Rows, multiply};
 pub use isa::{InstructionSet, Isa};
 pub use panels::Panels;
+pub use peak::fma_peak;
 
 use crate::{Activation, AttentionShape, Backend, Gather, HeadSegments, HostBackend, HostTensor, Memory, NormKind, Result, RotaryRows};
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use layerscope_compute::Cpu;
+use layerscope_compute::cpu::fma_peak;
 use layerscope_model::spec::{AttentionSpec, BiasSpec, ModelSpec, RotaryScaling};
 use layerscope_model::{Model, activation_memory};
 use layerscope_stats::Accumulate;
@@ -11,10 +12,13 @@ use serde::Serialize;
 
 use super::diagram::{block_diagram, norm_label};
 use super::locate::locate;
-use super::probe::{BATCH_TOKENS, Probe, probe};
+use super::probe::{BATCH_TOKENS, Probe, probe, sentence_keys};
 use crate::error::Result;
 use crate::measure::device::{Device, OnDevice};
 use crate::text::{bytes, grouped, short};
+
+/// How long the processor's peak is measured: the answer comes at once.
+const PEAK: Duration = Duration::from_millis(40);
 
 /// The facts of a checkpoint.
 #[derive(Debug, Serialize)]
@@ -63,18 +67,26 @@ pub struct Inspection {
     pub weight_bytes: usize,
     /// Bytes of one worker's buffers.
     pub worker_bytes: usize,
+    /// Floating-point operations that a token of a sentence takes.
+    pub flops_per_token: f64,
+    /// Threads that would do them.
+    pub threads: usize,
+    /// Billions of such operations that these threads can do in a second.
+    pub peak_gflops: f64,
     /// Measured speed, where it was measured.
     pub probe: Option<Probe>,
     #[serde(skip)]
     distinct_blocks: Vec<(Vec<usize>, String)>,
 }
 
-/// Opens a checkpoint and says what it is. With `probe`, the weights are loaded too, and the model runs for about so long.
+/// Opens a checkpoint and says what it is, from the headers of its files. With `probe`, the weights are loaded too, and the model runs for
+/// about so long.
 pub fn inspect(model: &str, revision: Option<&str>, threads: usize, probe: Option<Duration>) -> Result<Inspection> {
     let folder = locate(model, revision)?;
     let model = Model::open(&folder)?;
     let measured = probe.map(|limit| Device::best().run(ProbeOf { model: &model, threads, limit })).transpose()?;
-    Ok(Inspection { probe: measured, ..Inspection::new(&model) })
+    let peak_gflops = fma_peak(threads, PEAK);
+    Ok(Inspection { probe: measured, threads, peak_gflops, ..Inspection::new(&model) })
 }
 
 /// A model whose speed is measured.
@@ -121,6 +133,9 @@ impl Inspection {
             unknown_keys: model.unknown_keys.clone(),
             weight_bytes: parameters * size_of::<f32>(),
             worker_bytes: activation_memory(&Cpu::new(), spec, BATCH_TOKENS).host,
+            flops_per_token: spec.flops_per_token(sentence_keys(attention.causal)),
+            threads: 0,
+            peak_gflops: 0.0,
             probe: None,
             distinct_blocks,
         }
@@ -197,9 +212,16 @@ impl fmt::Display for Inspection {
             format!("{} read, {} ignored{}", self.tensors_read.len(), self.tensors_ignored.len(), listed(&self.tensors_ignored)),
         )?;
         row("memory", format!("{} of weights, {} per worker", bytes(self.weight_bytes), bytes(self.worker_bytes)))?;
-        if let Some(probe) = self.probe {
-            let speed = grouped(probe.tokens_per_second().round() as usize);
-            row("speed", format!("{speed} tokens/s on {} threads (measured)", probe.threads))?;
+        let rounded = |speed: f64| grouped(speed.round() as usize);
+        match self.probe {
+            Some(probe) => {
+                row("speed", format!("{} tokens/s on {} threads (measured)", rounded(probe.tokens_per_second()), probe.threads))?
+            }
+            None => {
+                let most = rounded(1e9 * self.peak_gflops / self.flops_per_token);
+                let each = self.flops_per_token / 1e9;
+                row("speed", format!("at most {most} tokens/s on {} threads ({each:.3} GFLOP each; --probe measures it)", self.threads))?;
+            }
         }
         if !self.unknown_keys.is_empty() {
             row("warning", format!("the configuration has keys Layerscope does not know: {}", self.unknown_keys.join(", ")))?;

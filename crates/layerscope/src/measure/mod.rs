@@ -11,6 +11,7 @@ mod passes;
 pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod text;
+pub(crate) mod timings;
 mod turnstile;
 pub(crate) mod workers;
 

@@ -15,6 +15,7 @@ use super::items::Items;
 use super::kept::{KeepSettings, Kept};
 use super::massive::massive_thresholds;
 use super::plan::BoundPlan;
+use super::timings::Phase;
 use super::workers::{Progress, WorkSettings, Workers};
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
@@ -60,7 +61,8 @@ impl OnDevice for Passes<'_> {
         let kept = Kept::choose(&keep, (0..batches.len()).map(|index| Ok(Items::new(spool.batch(&batches, index)?))))?;
         system::release_freed();
         let before_model = system::resident().unwrap_or(0);
-        let transformer = bound.model.load(device)?;
+        let timings = self.work.timings();
+        let transformer = timings.time(Phase::Load, || bound.model.load(device))?;
         system::release_freed();
         let widths: Vec<usize> = bound.points.iter().map(|at| bound.model.spec.width_at(*at)).collect();
         let shape = |dim, previous| PointShape {
@@ -82,7 +84,7 @@ impl OnDevice for Passes<'_> {
             threads: plan.threads,
         };
         let estimate = Estimate::new(transformer.backend(), &bound.model.spec, &sizes, before_model);
-        let fingerprint: Fingerprint = with_corpus(bound.fingerprint(), spool);
+        let fingerprint: Fingerprint = with_corpus(timings.time(Phase::Load, || bound.fingerprint())?, spool);
         let resumable: Fingerprint = fingerprint.clone().into_iter().chain(bound.order()).collect();
         let saved = self.saved_plan(&transformer, &estimate, &resumable)?;
         let estimate = estimate.with_massive(saved.massive_points);
@@ -106,8 +108,8 @@ impl OnDevice for Passes<'_> {
             }
         }
         let files: Vec<StateFile> = (0..saved.passes.len()).map(|pass| self.work.open_pass(pass)).collect::<Result<_>>()?;
-        let facts = Facts::new(bound, &saved.massive, spool, chosen.names, self.work.seconds())?;
-        write_states(self.store, &fingerprint, &facts, &kept, &files)
+        let facts = Facts::new(bound, &saved.massive, spool, chosen.names, self.work.spent())?;
+        timings.time(Phase::Write, || write_states(self.store, &fingerprint, &facts, &kept, &files))
     }
 }
 
@@ -146,7 +148,8 @@ impl Passes<'_> {
         }
         // Whatever can be refused is, before the model runs for the first time.
         check_disk(&plan.out, estimate, &estimate.passes(plan.max_memory)?)?;
-        let pilot = massive_thresholds(transformer, self.spool, plan, points)?;
+        let timings = self.work.timings();
+        let pilot = timings.time(Phase::Pilot, || massive_thresholds(transformer, self.spool, plan, points))?;
         let massive_points = pilot.iter().filter(|point| point.has_massive).count();
         let estimate = &estimate.with_massive(massive_points);
         let passes = estimate.passes(plan.max_memory)?;
@@ -197,6 +200,8 @@ impl Passes<'_> {
                 false => Ok(None),
             };
             next = workers.run(next, &batch, &mut pause).map_err(|error| located(error, spool))?;
+            let (whole, sketches) = workers.progress().take_times();
+            work.timings().add_batch(whole, sketches, plan.threads);
             if next == pass.batches.len() {
                 break; // whoever asked to stop is heard in the next pass; the end of this one is worth more than a checkpoint
             }
