@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use layerscope_error::{line, setting};
 use layerscope_remote::Remote;
@@ -45,6 +45,8 @@ pub struct Progress {
     pub bytes: u64,
     /// Bytes of all inputs, if known.
     pub total_bytes: Option<u64>,
+    /// Time that the tokenizing threads have worked, all of them together.
+    pub tokenizing: Duration,
 }
 
 /// Reads the corpus into a spool at `path`. `progress` is called after every parcel; setting `cancel` stops the work quickly and leaves
@@ -74,7 +76,7 @@ pub fn write_spool(
         let reader = scope.spawn(move || Reader { reading: Reading { settings, sources, remote, shared }, permits, parcels }.run(scratch));
         for _ in 0..threads {
             let (waiting, results) = (Arc::clone(&waiting), results.clone());
-            scope.spawn(move || tokenize(preparer, &waiting, &results));
+            scope.spawn(move || tokenize(preparer, &waiting, &results, &shared.tokenizing));
         }
         drop((waiting, results));
         let total_bytes = sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
@@ -82,7 +84,8 @@ pub fn write_spool(
             batch.into_iter().try_for_each(|outcome| ledger.enter(outcome, settings, &mut books, &mut writer))?;
             let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
             let (records, kept, bytes) = (load(&shared.records), load(&shared.kept), load(&shared.bytes));
-            progress(&Progress { records, kept, tokens: ledger.counters.tokens, bytes, total_bytes });
+            let tokenizing = Duration::from_nanos(load(&shared.tokenizing));
+            progress(&Progress { records, kept, tokens: ledger.counters.tokens, bytes, total_bytes, tokenizing });
             Ok(())
         };
         let written = in_order(arriving, returned, cancel, &mut write);
@@ -144,6 +147,8 @@ struct Shared {
     bytes: Arc<AtomicU64>,
     records: AtomicU64,
     kept: AtomicU64,
+    /// Nanoseconds.
+    tokenizing: AtomicU64,
 }
 
 /// A document on its way: whether it is ours, and whether it is of the pilot.
@@ -267,7 +272,7 @@ impl Reading<'_> {
 }
 
 /// A thread that tokenizes, until there is nothing more or nobody listens.
-fn tokenize(preparer: &Preparer, waiting: &Mutex<Receiver<Parcel<Job>>>, results: &Sender<Parcel<Outcome>>) {
+fn tokenize(preparer: &Preparer, waiting: &Mutex<Receiver<Parcel<Job>>>, results: &Sender<Parcel<Outcome>>, time: &AtomicU64) {
     loop {
         let next = waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).recv();
         let Ok((number, jobs)) = next else { break };
@@ -277,7 +282,10 @@ fn tokenize(preparer: &Preparer, waiting: &Mutex<Receiver<Parcel<Job>>>, results
             let failed = |_| Err(preparer.bad(job.document.id, line!["the tokenizer fails on it; use ", setting("on-error").to("skip")]));
             Outcome { prepared: attempt.unwrap_or_else(failed), own: job.own, pilot: job.pilot }
         };
-        if results.send((number, jobs.into_iter().map(prepare).collect())).is_err() {
+        let start = Instant::now();
+        let outcomes = jobs.into_iter().map(prepare).collect();
+        time.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        if results.send((number, outcomes)).is_err() {
             break;
         }
     }

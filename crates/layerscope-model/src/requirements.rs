@@ -166,6 +166,15 @@ impl PlannedTensor {
     }
 }
 
+impl PlannedTensor {
+    fn memory<B: Backend>(&self, backend: &B) -> Memory {
+        match self.linear {
+            true => backend.linear_memory(self.count(), self.numbers),
+            false => backend.table_memory(self.count(), self.numbers),
+        }
+    }
+}
+
 impl TensorPlan {
     /// Finds every tensor the model needs, and refuses a checkpoint that lacks one or holds an unknown one.
     pub fn new(spec: &ModelSpec, names: &Names, checkpoint: &Checkpoint) -> Result<TensorPlan> {
@@ -214,15 +223,11 @@ impl TensorPlan {
 
     /// What all tensors that are read take on a device.
     pub fn memory<B: Backend>(&self, backend: &B) -> Memory {
-        let memory = |tensor: &PlannedTensor| match tensor.linear {
-            true => backend.linear_memory(tensor.count(), tensor.numbers),
-            false => backend.table_memory(tensor.count(), tensor.numbers),
-        };
-        self.tensors.values().map(memory).sum()
+        self.tensors.values().map(|tensor| tensor.memory(backend)).sum()
     }
 
-    /// Numbers in those that a leg of the model needs.
-    pub fn parameters_of(&self, spec: &ModelSpec, leg: Leg) -> usize {
+    /// What those take that a leg of the model needs.
+    pub fn leg_memory<B: Backend>(&self, backend: &B, spec: &ModelSpec, leg: Leg) -> Memory {
         let blocks: BTreeSet<usize> = spec.blocks[leg.blocks(spec)].iter().map(|block| block.weights).collect();
         let is_needed = |&(slot, at, _): &Place| match slot {
             Slot::RelativeBias => true,
@@ -231,7 +236,7 @@ impl TensorPlan {
             of_embedding if of_embedding <= Slot::EmbeddingProjection => leg.from.is_none(),
             _ => blocks.contains(&at),
         };
-        self.tensors.iter().filter(|(place, _)| is_needed(place)).map(|(_, tensor)| tensor.stored_shape.iter().product::<usize>()).sum()
+        self.tensors.iter().filter(|(place, _)| is_needed(place)).map(|(_, tensor)| tensor.memory(backend)).sum()
     }
 
     /// Whether the model has this parameter.

@@ -116,7 +116,7 @@ pub fn weight_memory<B: Backend>(backend: &B, plan: &TensorPlan) -> Memory {
 
 /// What the weights of a leg take.
 pub fn leg_memory<B: Backend>(backend: &B, spec: &ModelSpec, plan: &TensorPlan, leg: Leg) -> Memory {
-    backend.weight_memory(plan.parameters_of(spec, leg))
+    plan.leg_memory(backend, spec, leg)
 }
 
 #[cfg(test)]

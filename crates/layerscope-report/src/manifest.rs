@@ -15,6 +15,7 @@
 
 mod facts;
 mod settings;
+mod timings;
 
 use std::path::Path;
 
@@ -23,6 +24,7 @@ use serde_json::{Map, Value};
 
 pub use facts::{Checkpoint, CorpusCounts, Frequency, Host, Identity, MeasuredPoint, ModelFacts, Shard, Status};
 pub use settings::{Setting, Settings};
+pub use timings::Timings;
 
 use crate::error::{Error, Result};
 
@@ -78,6 +80,9 @@ pub struct Manifest {
     /// How long it took, over all interruptions and shards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wall_seconds: Option<f64>,
+    /// Where that time went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timings: Option<Timings>,
     /// States of all points, by time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub states_per_second: Option<f64>,
@@ -177,6 +182,7 @@ impl Manifest {
             command: Some(command),
             model: ModelFacts { revision: None, fingerprint: None, ..self.model.clone() },
             massive_thresholds: None,
+            timings: None,
             states_per_second: None,
             peak_memory_bytes: None,
             identities: None,

@@ -27,6 +27,7 @@
 //! # Ok::<(), layerscope::Error>(())
 //! ```
 
+mod bench;
 mod checkpoint;
 pub mod cli;
 mod collector;
@@ -42,6 +43,7 @@ mod tables;
 mod text;
 mod training;
 
+pub use bench::{Bench, BenchSettings, Peak, Recommended, Speed, Statistics, bench};
 pub use checkpoint::{Inspection, Probe, Weights, WeightsOf, inspect, weights};
 pub use cli::progress::{Display, Mode};
 pub use collector::import::{ImportOptions, import};

@@ -9,7 +9,7 @@ use layerscope_model::safetensors::{self, NamedTensor};
 use support::{Outcome, copy_of, empty_folder, layerscope, layerscope_with, root};
 
 fn refused(folder: &Path) -> Outcome {
-    let outcome = layerscope(&["inspect", "--model", folder.to_str().expect("a path in UTF-8")]);
+    let outcome = layerscope(&["inspect", "--probe", "--model", folder.to_str().expect("a path in UTF-8")]);
     assert_eq!(outcome.status, 3, "status of {}: {}", folder.display(), outcome.stderr);
     assert_eq!(outcome.stderr.trim_end().lines().count(), 1, "one line: {}", outcome.stderr);
     assert!(!outcome.stderr.contains("panicked"), "{}", outcome.stderr);

@@ -73,6 +73,44 @@ fn schedulers_are_hinted_at_and_obeyed_when_asked() {
     assert_eq!(measure("none", "--shard auto", &[]).status, 2);
 }
 
+/// Nothing of a run is that fast or that slow: the seconds are told as they stand in the manifest.
+#[test]
+fn the_time_of_every_part_is_told() {
+    let (model, text, folder) = case("timed");
+    let (out, joined) = (folder.join("run"), folder.join("joined"));
+    let outcome = measured(&model, &text, &out, "--json --measures norm,cosine");
+    let result: Value = serde_json::from_str(outcome.stdout.lines().last().expect("a line")).expect("JSON");
+    let mut known = manifest(&out);
+    assert_eq!(result["manifest"]["timings"], known["timings"]);
+    for part in ["read", "tokenize", "load", "pilot", "forward", "sketches", "write"] {
+        assert!(known["timings"][part].as_f64().is_some_and(|seconds| seconds > 0.0), "{part}: {}", known["timings"]);
+    }
+    assert!(known["timings"]["tables"].as_object().expect("by family").values().all(|seconds| seconds.as_f64() > Some(0.0)));
+
+    known["timings"] = serde_json::json!({
+        "read": 0.26, "tokenize": 0.5, "load": 1.2, "pilot": 0.0, "forward": 21.4, "sketches": 1.1,
+        "tables": { "norm": 2.0, "dimension": 1.25 }, "write": 0.2,
+    });
+    std::fs::write(out.join("manifest.json"), known.to_string()).expect("written");
+    let line = "time: read 0.3 s, tokenize 0.5 s, load 1.2 s, model 21 s, sketches 1.1 s, tables 3.2 s, write 0.2 s";
+    let shown = show(&out, "").stdout;
+    assert!(shown.lines().any(|shown| shown == line), "{shown}");
+
+    // Shards add up: no part of them is run again.
+    let parts: Vec<PathBuf> = (0..2).map(|shard| folder.join(format!("part{shard}"))).collect();
+    parts.iter().enumerate().for_each(|(shard, part)| drop(measured(&model, &text, part, &format!("--shard {shard}/2"))));
+    let outcome = layerscope(&[
+        "merge",
+        parts[0].to_str().expect("UTF-8"),
+        parts[1].to_str().expect("UTF-8"),
+        "--out",
+        joined.to_str().expect("UTF-8"),
+    ]);
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    let forward = |run: &Path| manifest(run)["timings"]["forward"].as_f64().expect("seconds");
+    assert!((forward(&joined) - forward(&parts[0]) - forward(&parts[1])).abs() < 1e-9);
+}
+
 #[test]
 fn quiet_json_and_lines() {
     let (model, text, folder) = case("shown");

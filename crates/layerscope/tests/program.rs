@@ -7,7 +7,7 @@ use support::{layerscope, root};
 
 #[test]
 fn inspect_tells_the_facts() {
-    let outcome = layerscope(&["inspect", "--model", "fixtures/llama/llama2", "--json", "--threads", "1"]);
+    let outcome = layerscope(&["inspect", "--model", "fixtures/llama/llama2", "--json", "--probe", "--threads", "1"]);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
     let facts: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     let config: serde_json::Value =
@@ -31,13 +31,17 @@ fn inspect_tells_the_facts() {
     let keys = width / number("num_attention_heads") * number("num_key_value_heads");
     let block = 2 * width * width + 2 * width * keys + 3 * width * hidden + 2 * width;
     assert_eq!(facts["parameters"].as_u64(), Some(number("vocab_size") * width + layers * block + width));
+    // Two operations for every weight of these matrices, and four for each of the 12.5 keys that a token of 24 sees.
+    let operations = layers as f64 * (2.0 * (block - 2 * width) as f64 + 4.0 * 12.5 * width as f64);
+    assert_eq!(facts["flops_per_token"].as_f64(), Some(operations));
 }
 
 #[test]
-fn inspect_without_probe_reads_headers_only() {
-    let outcome = layerscope(&["inspect", "--model", "fixtures/gptj/base", "--no-probe"]);
+fn inspect_reads_headers_only() {
+    let outcome = layerscope(&["inspect", "--model", "fixtures/gptj/base", "--threads", "2"]);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
-    assert!(!outcome.stdout.contains("tokens/s"));
+    let speed = outcome.stdout.lines().find(|line| line.starts_with("speed")).expect("a line");
+    assert!(speed.contains("at most") && speed.contains("tokens/s on 2 threads") && !speed.contains("(measured)"), "{speed}");
     assert!(outcome.stdout.contains("├── LayerNorm ─┬─ attention"), "the shared norm is drawn: {}", outcome.stdout);
 }
 

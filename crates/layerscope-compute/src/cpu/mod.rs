@@ -11,6 +11,7 @@ mod kernels;
 mod lanes;
 mod math;
 mod panels;
+mod peak;
 mod rows;
 mod weights;
 
@@ -20,6 +21,7 @@ pub use floats::Floats;
 pub use gemm::{Epilogue, Part, Rows, multiply};
 pub use isa::{InstructionSet, Isa};
 pub use panels::Panels;
+pub use peak::fma_peak;
 pub use weights::{CpuLinear, CpuTable};
 
 use crate::{

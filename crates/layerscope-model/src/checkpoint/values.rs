@@ -7,14 +7,14 @@ use layerscope_compute::HostValues;
 use super::{Dtype, TensorInfo, WeightFile, blocks};
 use crate::error::{Error, Result};
 
-/// Bytes converted at a time on the way from a file.
-const CHUNK: usize = 64 * 1024;
+/// Bytes converted at a time on the way from a file: few calls, and what was read is still in the cache when it is checked.
+const CHUNK: usize = 1 << 20;
 
 /// The numbers as they are stored: f32, f16 or bf16; those in blocks of few bits as f32.
 pub(super) fn stored(file: &WeightFile, name: &str, info: &TensorInfo) -> Result<HostValues> {
     Ok(match info.dtype {
-        Dtype::F16 => HostValues::F16(numbers(file, name, info, decode_f16, f16::to_f32)?),
-        Dtype::Bf16 => HostValues::Bf16(numbers(file, name, info, decode_bf16, bf16::to_f32)?),
+        Dtype::F16 => HostValues::F16(numbers(file, name, info, decode_f16)?),
+        Dtype::Bf16 => HostValues::Bf16(numbers(file, name, info, decode_bf16)?),
         _ => HostValues::F32(widened(file, name, info)?),
     })
 }
@@ -31,18 +31,18 @@ pub(super) fn widened(file: &WeightFile, name: &str, info: &TensorInfo) -> Resul
                 values.resize(done + halves.len(), 0.0);
                 halves.convert_to_f32_slice(&mut values[done..]);
             };
-            numbers(file, name, info, decode, f32::from)
+            numbers(file, name, info, decode)
         }
         Dtype::Bf16 => {
             let decode = |bytes: &[u8], values: &mut Vec<f32>| {
                 values.extend(bytes.as_chunks().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32()));
             };
-            numbers(file, name, info, decode, f32::from)
+            numbers(file, name, info, decode)
         }
         dtype if dtype.is_quantized() => {
-            numbers(file, name, info, |bytes: &[u8], values: &mut Vec<f32>| blocks::decode(dtype, bytes, values), f32::from)
+            numbers(file, name, info, |bytes: &[u8], values: &mut Vec<f32>| blocks::decode(dtype, bytes, values))
         }
-        _ => numbers(file, name, info, decode_f32, f32::from),
+        _ => numbers(file, name, info, decode_f32),
     }
 }
 
@@ -58,30 +58,55 @@ fn decode_bf16(bytes: &[u8], values: &mut Vec<bf16>) {
     values.extend(bytes.as_chunks().0.iter().map(|bytes| bf16::from_le_bytes(*bytes)));
 }
 
+/// A number that weights are read as.
+trait Number: Copy + Into<f32> {
+    /// Whether it is no NaN and no infinity; a look at its bits.
+    fn is_sound(self) -> bool;
+}
+
+impl Number for f32 {
+    fn is_sound(self) -> bool {
+        self.is_finite()
+    }
+}
+
+impl Number for f16 {
+    fn is_sound(self) -> bool {
+        self.is_finite()
+    }
+}
+
+impl Number for bf16 {
+    fn is_sound(self) -> bool {
+        self.is_finite()
+    }
+}
+
 /// The numbers of a tensor in their logical order, all of them finite.
-fn numbers<T: Copy>(
-    file: &WeightFile,
-    name: &str,
-    info: &TensorInfo,
-    decode: impl FnMut(&[u8], &mut Vec<T>),
-    to_f32: impl Fn(T) -> f32 + Copy,
-) -> Result<Vec<T>> {
-    let span = read_span(file, name, info, decode)?;
+fn numbers<T: Number>(file: &WeightFile, name: &str, info: &TensorInfo, decode: impl FnMut(&[u8], &mut Vec<T>)) -> Result<Vec<T>> {
+    let (values, sound) = read_span(file, name, info, decode)?;
     let values = match &info.strides {
-        None => span,
-        Some(strides) => gather(&span, &info.shape, strides),
+        None => values,
+        Some(strides) => gather(&values, &info.shape, strides),
     };
-    match first_not_finite(&values, to_f32) {
+    // A view may leave out the number that is not finite, and its index counts in the view.
+    let bad = if sound { None } else { values.iter().position(|value| !value.is_sound()) };
+    match bad {
         Some(index) => {
-            let problem = format!("value {index} is {}; weights must be finite", to_f32(values[index]));
-            Err(Error::tensor(&info.file, name, problem))
+            let value: f32 = values[index].into();
+            Err(Error::tensor(&info.file, name, format!("value {index} is {value}; weights must be finite")))
         }
         None => Ok(values),
     }
 }
 
-/// The numbers of the file from the first to the last of a tensor.
-fn read_span<T>(file: &WeightFile, name: &str, info: &TensorInfo, mut decode: impl FnMut(&[u8], &mut Vec<T>)) -> Result<Vec<T>> {
+/// The numbers of the file from the first to the last of a tensor, and whether all of them are finite.
+fn read_span<T: Number>(
+    file: &WeightFile,
+    name: &str,
+    info: &TensorInfo,
+    mut decode: impl FnMut(&[u8], &mut Vec<T>),
+) -> Result<(Vec<T>, bool)> {
     let (block, count) = (info.dtype.block(), info.span());
     let mut values: Vec<T> = Vec::new();
     if values.try_reserve_exact(count).is_err() {
@@ -90,13 +115,15 @@ fn read_span<T>(file: &WeightFile, name: &str, info: &TensorInfo, mut decode: im
     let bytes = |numbers: usize| numbers / block.numbers * block.bytes;
     let most = CHUNK / block.bytes * block.bytes;
     let mut buffer = vec![0u8; most.min(bytes(count))];
+    let mut sound = true;
     while values.len() < count {
         let done = values.len();
         let chunk = &mut buffer[..most.min(bytes(count - done))];
         file.read_at(chunk, info.start + bytes(done) as u64)?;
         decode(chunk, &mut values);
+        sound &= values[done..].iter().fold(true, |sound, value| sound & value.is_sound()); // no branch per value
     }
-    Ok(values)
+    Ok((values, sound))
 }
 
 /// The elements of a strided view in their logical order.
@@ -119,11 +146,4 @@ fn gather<T: Copy>(span: &[T], shape: &[usize], strides: &[usize]) -> Vec<T> {
         }
     }
     values
-}
-
-/// The index of the first NaN or infinity; sound stretches are passed over without a branch per value.
-fn first_not_finite<T: Copy>(values: &[T], to_f32: impl Fn(T) -> f32) -> Option<usize> {
-    let sound = |stretch: &[T]| stretch.iter().fold(true, |sound, &value| sound & to_f32(value).is_finite());
-    let stretch = values.chunks(4096).position(|stretch| !sound(stretch))?;
-    values[stretch * 4096..].iter().position(|&value| !to_f32(value).is_finite()).map(|index| stretch * 4096 + index)
 }

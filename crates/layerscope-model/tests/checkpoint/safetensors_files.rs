@@ -15,12 +15,27 @@ fn refused(header: &str, data: usize) -> String {
 
 #[test]
 fn f32_values_come_out_bit_by_bit() {
-    // More than one chunk, and not a whole number of them.
-    let values: Vec<f32> = (0..40_001).map(|index| (index as f32).sin()).collect();
-    let folder = file(&safetensors_of(&[("first", "F32", &[1], &f32_bytes(&[-0.0])), ("w", "F32", &[40_001], &f32_bytes(&values))]));
+    // More than one piece, and not a whole number of them.
+    let values: Vec<f32> = (0..600_001).map(|index| (index as f32).sin()).collect();
+    let folder = file(&safetensors_of(&[("first", "F32", &[1], &f32_bytes(&[-0.0])), ("w", "F32", &[600_001], &f32_bytes(&values))]));
     let checkpoint = folder.open().unwrap();
-    assert_eq!(checkpoint.read("w", &[40_001]).unwrap(), values);
+    assert_eq!(checkpoint.read("w", &[600_001]).unwrap(), values);
     assert_eq!(checkpoint.read("first", &[1]).unwrap()[0].to_bits(), (-0.0f32).to_bits());
+}
+
+#[test]
+fn several_threads_read_at_once() {
+    let numbers = |tensor: usize| (0..30_000).map(|index| (tensor * index) as f32).collect::<Vec<_>>();
+    let tensors: Vec<(String, Vec<u8>)> = (0..20).map(|tensor| (format!("w{tensor}"), f32_bytes(&numbers(tensor)))).collect();
+    let entries: Vec<(&str, &str, &[usize], &[u8])> =
+        tensors.iter().map(|(name, bytes)| (name.as_str(), "F32", &[100, 300][..], bytes.as_slice())).collect();
+    let folder = file(&safetensors_of(&entries));
+    let checkpoint = folder.open().unwrap();
+    let read = layerscope_model::map_parallel(&tensors, 4, |(name, _)| checkpoint.read(name, &[100, 300])).unwrap();
+    assert!(read.iter().enumerate().all(|(tensor, values)| *values == numbers(tensor)));
+    let wrong = |(name, _): &(String, Vec<u8>)| checkpoint.read(name, &[if name == "w7" { 99 } else { 100 }, 300]);
+    let line = layerscope_model::map_parallel(&tensors, 4, wrong).unwrap_err().one_line(&folder.0);
+    assert_says(&line, &["tensor `w7`: expected shape [99, 300]"]);
 }
 
 #[test]
@@ -81,10 +96,10 @@ fn other_kinds_of_numbers_are_refused_by_name() {
 #[test]
 fn weights_that_are_not_finite_are_named_with_the_first_of_them() {
     for (value, name) in [(f32::NAN, "NaN"), (f32::INFINITY, "inf"), (f32::NEG_INFINITY, "-inf")] {
-        for at in [0, 5000, 9999] {
-            let mut values = vec![1.0; 10_000];
-            (values[at], values[9999]) = (value, value);
-            let line = file(&safetensors_of(&[("w", "F32", &[10_000], &f32_bytes(&values))])).error();
+        for at in [0, 5000, 299_999] {
+            let mut values = vec![1.0; 300_000];
+            (values[at], values[299_999]) = (value, value);
+            let line = file(&safetensors_of(&[("w", "F32", &[300_000], &f32_bytes(&values))])).error();
             assert_says(&line, &[&format!("tensor `w`: value {at} is {name}; weights must be finite")]);
         }
     }

@@ -1,47 +1,188 @@
 //! Hashes of a checkpoint's files.
+//!
+//! A model is named by the hash of the hashes of its files, in the order of their names: what
+//! `sha256sum config.json *.safetensors | cut -c 1-64 | sha256sum` prints. So several files are hashed at once, and files in the hub's
+//! cache, which are called by their hashes, are not read at all. Hashing goes on while the text is read and the weights are loaded.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 
-use layerscope_model::Model;
 use layerscope_model::checkpoint::is_gguf;
 use layerscope_model::families::tokenizer_bytes;
+use layerscope_model::{Model, map_parallel};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
-/// SHA-256 over config.json, where the model has one, and every file of weights, in the order of their names.
+/// Bytes read at a time.
+const PIECE: usize = 1 << 20;
+
+/// The hash of a model, computed on threads of its own from now on.
+#[derive(Debug)]
+pub struct ModelHash {
+    files: Vec<PathBuf>,
+    abandoned: Arc<AtomicBool>,
+    running: Mutex<Option<JoinHandle<Result<String>>>>,
+    known: OnceLock<String>,
+}
+
+impl ModelHash {
+    /// Begins to hash config.json, where the model has one, and every file of weights, on up to `threads` threads.
+    pub fn begin(model: &Model, threads: usize) -> ModelHash {
+        ModelHash::of(files_of(model), threads)
+    }
+
+    fn of(files: Vec<PathBuf>, threads: usize) -> ModelHash {
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let (listed, flag) = (files.clone(), Arc::clone(&abandoned));
+        let running = std::thread::spawn(move || hash_of_hashes(&listed, threads, &flag));
+        ModelHash { files, abandoned, running: Mutex::new(Some(running)), known: OnceLock::new() }
+    }
+
+    /// The hash, once all files are read.
+    pub fn wait(&self) -> Result<String> {
+        if let Some(known) = self.known.get() {
+            return Ok(known.clone());
+        }
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let hash = match running {
+            Some(running) => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+            None => hash_of_hashes(&self.files, 1, &self.abandoned)?,
+        };
+        Ok(self.known.get_or_init(|| hash).clone())
+    }
+}
+
+impl Drop for ModelHash {
+    /// Nobody waits any more: large files are not read to their ends.
+    fn drop(&mut self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The hash of a model, now.
 pub fn model_fingerprint(model: &Model) -> Result<String> {
+    hash_of_hashes(&files_of(model), crate::process::system::processors(), &AtomicBool::new(false))
+}
+
+fn files_of(model: &Model) -> Vec<PathBuf> {
     let mut files = if is_gguf(&model.folder) { Vec::new() } else { vec![model.folder.join("config.json")] };
     files.extend(model.checkpoint.files().map(Path::to_path_buf));
-    sha256(&files)
+    files
 }
 
 /// SHA-256 over the files, or the part of a GGUF file, that decide how text is cut into tokens.
 pub fn tokenizer_fingerprint(folder: &Path) -> Result<String> {
-    if is_gguf(folder) {
-        return Ok(hexadecimal(Sha256::digest(tokenizer_bytes(folder)?)));
-    }
-    let names = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"];
-    sha256(&names.map(|name| folder.join(name)).into_iter().filter(|path| path.is_file()).collect::<Vec<_>>())
-}
-
-fn sha256(files: &[PathBuf]) -> Result<String> {
     let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    for path in files {
-        let mut file = File::open(path).map_err(|source| Error::io(path, source))?;
-        loop {
-            match file.read(&mut buffer).map_err(|source| Error::io(path, source))? {
-                0 => break,
-                count => hasher.update(&buffer[..count]),
-            }
+    if is_gguf(folder) {
+        hasher.update(tokenizer_bytes(folder)?);
+        return Ok(hexadecimal(hasher));
+    }
+    for path in ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"].map(|name| folder.join(name)) {
+        if path.is_file() {
+            hash_file(&path, &mut hasher, &AtomicBool::new(false))?;
         }
     }
-    Ok(hexadecimal(hasher.finalize()))
+    Ok(hexadecimal(hasher))
 }
 
-fn hexadecimal(digest: impl IntoIterator<Item = u8>) -> String {
-    digest.into_iter().map(|byte| format!("{byte:02x}")).collect()
+/// SHA-256 over the lines of the files' own hashes.
+fn hash_of_hashes(files: &[PathBuf], threads: usize, abandoned: &AtomicBool) -> Result<String> {
+    let hash = |path: &PathBuf| -> Result<String> {
+        if let Some(known) = hub_name(path) {
+            return Ok(known);
+        }
+        let mut hasher = Sha256::new();
+        hash_file(path, &mut hasher, abandoned)?;
+        Ok(hexadecimal(hasher))
+    };
+    let mut all = Sha256::new();
+    map_parallel(files, threads, hash)?.iter().for_each(|hash| all.update(format!("{hash}\n")));
+    Ok(hexadecimal(all))
+}
+
+/// The hash that the hub's cache knows a large file by: `models--NAME/blobs/SHA-256`, to which the file is a link.
+fn hub_name(path: &Path) -> Option<String> {
+    let blob = path.is_symlink().then(|| path.canonicalize().ok())??;
+    let name = |path: &Path| path.file_name()?.to_str().map(str::to_owned);
+    let folder = blob.parent().filter(|folder| name(folder).as_deref() == Some("blobs"))?;
+    name(folder.parent()?).filter(|repository| repository.starts_with("models--"))?;
+    name(&blob).filter(|hash| hash.len() == 64 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')))
+}
+
+fn hash_file(path: &Path, hasher: &mut Sha256, abandoned: &AtomicBool) -> Result<()> {
+    let mut buffer = vec![0; PIECE];
+    let mut file = File::open(path).map_err(|source| Error::io(path, source))?;
+    while !abandoned.load(Ordering::Relaxed) {
+        match file.read(&mut buffer).map_err(|source| Error::io(path, source))? {
+            0 => return Ok(()),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+    Err(Error::Interrupted("nobody waits for the hash of the weights".into()))
+}
+
+fn hexadecimal(hasher: Sha256) -> String {
+    hasher.finalize().into_iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn sha256(bytes: &[u8]) -> String {
+        hexadecimal(Sha256::new_with_prefix(bytes))
+    }
+
+    fn fixture(name: &str) -> Model {
+        Model::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)).expect("a model")
+    }
+
+    #[test]
+    fn a_model_is_named_by_the_hashes_of_its_files() {
+        let model = fixture("bert/base");
+        let of = |name: &str| sha256(&std::fs::read(model.folder.join(name)).expect("a file"));
+        let expected = sha256(format!("{}\n{}\n", of("config.json"), of("model.safetensors")).as_bytes());
+        assert_eq!(model_fingerprint(&model).expect("readable"), expected);
+        for threads in [1, 4] {
+            let hash = ModelHash::begin(&model, threads);
+            assert_eq!((hash.wait().expect("readable"), hash.wait().expect("known")), (expected.clone(), expected.clone()));
+        }
+    }
+
+    #[test]
+    fn files_of_the_hubs_cache_are_called_by_their_hashes() {
+        let root = std::env::temp_dir().join(format!("layerscope-blobs-{}", std::process::id()));
+        let known = "0123456789abcdef".repeat(4);
+        for (repository, blob, name) in
+            [("models--a--b", known.as_str(), Some(known.clone())), ("models--a--b", "d1f8e29c70", None), ("elsewhere", &known, None)]
+        {
+            let (blobs, snapshot) = (root.join(repository).join("blobs"), root.join(repository).join("snapshots"));
+            std::fs::create_dir_all(&blobs).expect("a folder");
+            std::fs::create_dir_all(&snapshot).expect("a folder");
+            std::fs::write(blobs.join(blob), "weights").expect("written");
+            let link = snapshot.join("model.safetensors");
+            symlink(format!("../blobs/{blob}"), &link).expect("a link");
+            assert_eq!(hub_name(&link), name, "{repository}/{blob}");
+            assert_eq!(hub_name(&blobs.join(blob)), None, "only what is reached by a link of a snapshot");
+            std::fs::remove_file(link).expect("removed");
+        }
+        std::fs::remove_dir_all(root).expect("removed");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_an_error_each_time() {
+        let hash = ModelHash::of(vec!["/no/such/file".into()], 1);
+        assert!(
+            [hash.wait(), hash.wait()]
+                .iter()
+                .all(|outcome| outcome.as_ref().is_err_and(|error| error.to_string().contains("/no/such/file")))
+        );
+    }
 }

@@ -4,21 +4,25 @@ use std::fmt;
 use std::time::Duration;
 
 use layerscope_compute::Cpu;
+use layerscope_compute::cpu::fma_peak;
 use layerscope_model::spec::{AttentionSpec, BiasSpec, ModelSpec, RotaryScaling};
-use layerscope_model::{Leg, Model, Point, activation_memory, leg_memory};
+use layerscope_model::{Leg, Model, Point, activation_memory, leg_memory, weight_memory};
 use layerscope_stats::measure::{Family, needs};
 use layerscope_stats::{Accumulate, PointShape};
 use serde::Serialize;
 
 use super::diagram::{block_diagram, norm_label};
 use super::locate::locate;
-use super::probe::{BATCH_TOKENS, Probe, probe};
+use super::probe::{BATCH_TOKENS, Probe, probe, sentence_keys};
 use crate::error::Result;
 use crate::measure::device::{Device, OnDevice};
 use crate::text::{bytes, grouped, short};
 
 /// Groups for which an inspection tells the memory of sketches: about those of a book.
 const INSPECTED_GROUPS: usize = 10_000;
+
+/// How long the processor's peak is measured: the answer comes at once.
+const PEAK: Duration = Duration::from_millis(40);
 
 /// The facts of a checkpoint.
 #[derive(Debug, Serialize)]
@@ -73,18 +77,26 @@ pub struct Inspection {
     pub sketch_bytes: usize,
     /// Points where states are measured.
     pub points: usize,
+    /// Floating-point operations that a token of a sentence takes.
+    pub flops_per_token: f64,
+    /// Threads that would do them.
+    pub threads: usize,
+    /// Billions of such operations that these threads can do in a second.
+    pub peak_gflops: f64,
     /// Measured speed, where it was measured.
     pub probe: Option<Probe>,
     #[serde(skip)]
     distinct_blocks: Vec<(Vec<usize>, String)>,
 }
 
-/// Opens a checkpoint and says what it is. With `probe`, the weights are loaded too, and the model runs for about so long.
+/// Opens a checkpoint and says what it is, from the headers of its files. With `probe`, the weights are loaded too, and the model runs for
+/// about so long.
 pub fn inspect(model: &str, revision: Option<&str>, threads: usize, probe: Option<Duration>) -> Result<Inspection> {
     let folder = locate(model, revision)?;
     let model = Model::open(&folder)?;
     let measured = probe.map(|limit| Device::best().run(ProbeOf { model: &model, threads, limit })).transpose()?;
-    Ok(Inspection { probe: measured, ..Inspection::new(&model) })
+    let peak_gflops = fma_peak(threads, PEAK);
+    Ok(Inspection { probe: measured, threads, peak_gflops, ..Inspection::new(&model) })
 }
 
 /// A model whose speed is measured.
@@ -129,11 +141,14 @@ impl Inspection {
             tensors_read: model.plan.read().map(str::to_owned).collect(),
             tensors_ignored: model.plan.ignored().to_vec(),
             unknown_keys: model.unknown_keys.clone(),
-            weight_bytes: parameters * size_of::<f32>(),
+            weight_bytes: weight_memory(&Cpu::new(), &model.plan).host,
             block_bytes: largest_part(model),
             worker_bytes: activation_memory(&Cpu::new(), spec, BATCH_TOKENS).host,
             sketch_bytes: sketches_of(spec.width),
             points: spec.points().len(),
+            flops_per_token: spec.flops_per_token(sentence_keys(attention.causal)),
+            threads: 0,
+            peak_gflops: 0.0,
             probe: None,
             distinct_blocks,
         }
@@ -230,9 +245,16 @@ impl fmt::Display for Inspection {
         )?;
         let blocks = 2 * (self.block_bytes + self.sketch_bytes);
         row("block order", format!("{} for weights and sketches with --order block, which --max-memory chooses if needed", bytes(blocks)))?;
-        if let Some(probe) = self.probe {
-            let speed = grouped(probe.tokens_per_second().round() as usize);
-            row("speed", format!("{speed} tokens/s on {} threads (measured)", probe.threads))?;
+        let rounded = |speed: f64| grouped(speed.round() as usize);
+        match self.probe {
+            Some(probe) => {
+                row("speed", format!("{} tokens/s on {} threads (measured)", rounded(probe.tokens_per_second()), probe.threads))?
+            }
+            None => {
+                let most = rounded(1e9 * self.peak_gflops / self.flops_per_token);
+                let each = self.flops_per_token / 1e9;
+                row("speed", format!("at most {most} tokens/s on {} threads ({each:.3} GFLOP each; --probe measures it)", self.threads))?;
+            }
         }
         if !self.unknown_keys.is_empty() {
             row("warning", format!("the configuration has keys Layerscope does not know: {}", self.unknown_keys.join(", ")))?;

@@ -11,6 +11,11 @@ pub(crate) const BATCH_TOKENS: usize = 1024;
 /// Tokens of one sequence of the probe: about a sentence.
 const SENTENCE: usize = 24;
 
+/// Keys that a query of a sentence sees, on average.
+pub(crate) fn sentence_keys(causal: bool) -> f64 {
+    if causal { (SENTENCE + 1) as f64 / 2.0 } else { SENTENCE as f64 }
+}
+
 /// A measured speed.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Probe {

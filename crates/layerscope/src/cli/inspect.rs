@@ -20,8 +20,11 @@ pub(super) struct Arguments {
     /// Number of worker threads [default: all processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Read only file headers: load no weights and measure no speed
+    /// Load the weights, check them and measure the speed (seconds; without it, only file headers are read)
     #[arg(long)]
+    probe: bool,
+    /// What happens anyway
+    #[arg(long, hide = true, conflicts_with = "probe")]
     no_probe: bool,
     /// Print JSON
     #[arg(long)]
@@ -29,7 +32,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let probe = (!arguments.no_probe).then_some(PROBE);
+    let probe = (arguments.probe && !arguments.no_probe).then_some(PROBE);
     let inspection = inspect(&arguments.model, arguments.revision.as_deref(), thread_count(arguments.threads), probe)?;
     if arguments.json {
         let json = serde_json::to_string_pretty(&inspection).map_err(|error| Error::io("standard output".as_ref(), error.into()))?;

@@ -1,5 +1,6 @@
 //! The command line: one file a command, each a few lines over the library.
 
+mod bench;
 mod compare;
 mod demo;
 mod figures;
@@ -63,6 +64,8 @@ enum Command {
     Show(show::Arguments),
     /// Show a checkpoint's architecture, its used and unused tensors, memory needs and measured speed
     Inspect(inspect::Arguments),
+    /// Measure what this machine does with a model: speed, cost of statistics, memory, and which settings to choose
+    Bench(bench::Arguments),
     /// Analyze the embedding matrices and norms of a checkpoint (no corpus needed)
     Weights(weights::Arguments),
     /// List every measure with its formula, variants and source
@@ -116,6 +119,7 @@ pub fn run(words: Vec<OsString>) -> u8 {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Show(arguments) => show::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Weights(arguments) => weights::run(&arguments),
         Command::Measures(listing) => listing.print(&lists::measures()?),
         Command::Settings(listing) => listing.print(&reference::table()?),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use layerscope_report::Manifest;
+use layerscope_report::manifest::Timings;
 use layerscope_stats::PointState;
 use layerscope_stats::sketch::{Kept as KeptState, SketchKind, Tensors};
 use serde_json::Value;
@@ -128,6 +129,7 @@ impl Collector {
             shard: (0, 1),
             shards: Vec::new(),
             seconds: 0.0,
+            timings: Timings::default(),
         })
     }
 }

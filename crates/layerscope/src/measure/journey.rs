@@ -18,6 +18,7 @@ use super::pilot::Pilot;
 use super::plan::BoundPlan;
 use super::route::{Order, Route, Way};
 use super::run::open_spool;
+use super::timings::Phase;
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
 use crate::process::system;
@@ -101,9 +102,10 @@ impl<'a> Journey<'a> {
         };
         let kept = Kept::choose(&keep, (0..batches.len()).map(|index| Ok(Items::new(spool.batch(&batches, index)?))))?;
         let shapes = shapes(bound, spool, &kept, keep.chosen.len());
-        let mut loaded = loading.map(joined).transpose()?;
+        let timings = self.work.timings();
+        let mut loaded = timings.time(Phase::Load, || loading.map(joined).transpose())?;
         let estimate = self.estimate(&device, way, &batches, &kept, &shapes, loaded.as_ref());
-        let fingerprint: Fingerprint = with_corpus(bound.fingerprint(), spool);
+        let fingerprint: Fingerprint = with_corpus(timings.time(Phase::Load, || bound.fingerprint())?, spool);
         let resumable: Fingerprint = fingerprint.clone().into_iter().chain(bound.order()).collect();
         let route = self.route(&estimate, way, &batches, spool, &resumable)?;
         if route.legs.len() > 1 {
@@ -125,8 +127,8 @@ impl<'a> Journey<'a> {
         };
         let massive = self.legs(scope, device, way, &shared, loaded)?;
         let files: Vec<StateFile> = (0..route.legs.len()).map(|leg| self.work.open_leg(leg)).collect::<Result<_>>()?;
-        let facts = Facts::new(bound, &massive, spool, chosen.names, self.work.seconds())?;
-        write_states(self.store, &fingerprint, &facts, &kept, &files)
+        let facts = Facts::new(bound, &massive, spool, chosen.names, self.work.spent())?;
+        timings.time(Phase::Write, || write_states(self.store, &fingerprint, &facts, &kept, &files))
     }
 
     /// Memory from what is resident now, less a model that was loaded early.
@@ -193,6 +195,7 @@ impl<'a> Journey<'a> {
         let legs = way.joined(&shared.route.legs);
         let stages: Vec<(Range<usize>, usize)> =
             shared.route.stretches().flat_map(|batches| (0..legs.len()).map(move |leg| (batches.clone(), leg))).collect();
+        let timings = self.work.timings();
         let mut massive: Vec<Option<f64>> = Vec::new();
         let (mut ready, mut loading, mut writing) = (loaded, None::<Loading<'scope, D>>, None::<ScopedJoinHandle<'scope, Result<()>>>);
         if legs.len() > 1 {
@@ -210,8 +213,8 @@ impl<'a> Journey<'a> {
             }
             let transformer = match (ready.take(), loading.take()) {
                 (Some(ready), _) => ready,
-                (None, Some(loading)) => joined(loading)?,
-                (None, None) => bound.model.load_leg(device.clone(), segment.leg, bound.plan.threads)?,
+                (None, Some(loading)) => timings.time(Phase::Load, || joined(loading))?,
+                (None, None) => timings.time(Phase::Load, || bound.model.load_leg(device.clone(), segment.leg, bound.plan.threads))?,
             };
             // A stretch ends before the next one begins: no more than two legs are in memory at any time.
             loading = legs.get(number + 1).map(|next| spawn_loading(scope, bound, &device, next.leg));
@@ -220,13 +223,13 @@ impl<'a> Journey<'a> {
             set_massive(&mut massive, segment.points.clone(), states.iter().map(|(_, state)| state.moments.massive_threshold()).collect());
             drop(transformer);
             if let Some(writing) = writing.take() {
-                joined(writing)?;
+                timings.time(Phase::Write, || joined(writing))?;
             }
             let writer = self.work.leg_writer(shared.resumable, blocks, *number, batches.end);
             let handle = scope.spawn(move || writer.write(&states));
             match number + 1 < legs.len() {
                 true => writing = Some(handle),
-                false => joined(handle)?,
+                false => timings.time(Phase::Write, || joined(handle))?,
             }
         }
         Ok(massive)

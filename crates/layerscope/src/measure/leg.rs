@@ -17,6 +17,7 @@ use super::pilot::Pilot;
 use super::plan::BoundPlan;
 use super::route::{Route, Segment};
 use super::stretch::{Stretch, StretchRows};
+use super::timings::Phase;
 use super::workers::{Passage, Progress, WorkSettings, Workers};
 use crate::error::{Error, Result};
 use crate::store::state::{Fingerprint, StateFile};
@@ -113,6 +114,8 @@ impl LegRun<'_> {
                 false => Ok(None),
             };
             next = workers.run(next, &batch, &mut pause).map_err(|error| located(error, spool))?;
+            let (whole, sketches) = workers.progress().take_times();
+            journey.work.timings().add_batch(whole, sketches, plan.threads);
             leaving.as_ref().map_or(Ok(()), Stretch::sync)?;
             if next == self.batches.end {
                 break; // whoever asked to stop is heard in the next leg; the end of this one is worth more than a checkpoint
@@ -141,7 +144,8 @@ impl LegRun<'_> {
         let rows = shared.pilot.rows();
         let entering = self.entering(journey.work, "pilot", &rows, bound)?;
         let leaving = self.leaving(journey.work, "pilot", &rows, bound)?;
-        let pilot = shared.pilot.run(transformer, self.passage(entering.as_ref(), leaving.as_ref()), points, &bound.plan)?;
+        let passage = self.passage(entering.as_ref(), leaving.as_ref());
+        let pilot = journey.work.timings().time(Phase::Pilot, || shared.pilot.run(transformer, passage, points, &bound.plan))?;
         leaving.as_ref().map_or(Ok(()), Stretch::sync)?;
         if self.of == 1 {
             let massive = pilot.iter().filter(|point| point.has_massive).count();

@@ -14,6 +14,7 @@ pub(crate) mod route;
 pub(crate) mod run;
 mod stretch;
 pub(crate) mod text;
+pub(crate) mod timings;
 mod turnstile;
 pub(crate) mod workers;
 

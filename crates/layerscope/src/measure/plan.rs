@@ -13,7 +13,7 @@ use layerscope_stats::sketch::{SketchKind, SketchSet};
 
 use super::device::Device;
 use super::route::Order;
-use crate::checkpoint::fingerprint::{model_fingerprint, tokenizer_fingerprint};
+use crate::checkpoint::fingerprint::{ModelHash, tokenizer_fingerprint};
 use crate::error::{Error, Result};
 use crate::settings::{Choices, Settings, parse, wrong, wrong_because};
 use crate::store::state::Fingerprint;
@@ -269,8 +269,8 @@ pub struct BoundPlan {
     pub corpus: layerscope_corpus::Settings,
     /// Text that several runs share; None: this run reads its own.
     pub shared: Option<SharedText>,
-    /// SHA-256 of configuration and weights.
-    pub model_hash: String,
+    /// The hash of configuration and weights, which takes its time.
+    pub model_hash: ModelHash,
     /// SHA-256 of the tokenizer's files.
     pub tokenizer_hash: String,
 }
@@ -280,10 +280,11 @@ impl BoundPlan {
     pub fn new(plan: Plan, folder: &Path, shared: Option<SharedText>) -> Result<BoundPlan> {
         let mut model = Model::open(folder)?;
         plan.alter(&mut model)?;
+        let model_hash = ModelHash::begin(&model, plan.threads);
         let corpus = plan.corpus(&model.spec)?;
         let tokenizer_hash = tokenizer_fingerprint(&model.folder)?;
         let points = points(&plan, &model)?;
-        Ok(BoundPlan { points, corpus, model_hash: model_fingerprint(&model)?, tokenizer_hash, plan, model, shared })
+        Ok(BoundPlan { points, corpus, model_hash, tokenizer_hash, plan, model, shared })
     }
 
     /// The folder or GGUF file of the tokenizer: the model's own, unless several models share one.
@@ -291,13 +292,13 @@ impl BoundPlan {
         self.shared.as_ref().and_then(|shared| shared.tokenizer.as_deref()).unwrap_or(&self.model.folder)
     }
 
-    /// What must be equal in all shards and for every continuation, the text excepted.
-    pub fn fingerprint(&self) -> Fingerprint {
+    /// What must be equal in all shards and for every continuation, the text excepted. Waits until the weights are hashed.
+    pub fn fingerprint(&self) -> Result<Fingerprint> {
         let mut fingerprint = self.plan.fingerprint();
         fingerprint.insert("--window".to_owned(), self.corpus.window.into());
-        fingerprint.insert("model".to_owned(), self.model_hash.clone().into());
+        fingerprint.insert("model".to_owned(), self.model_hash.wait()?.into());
         fingerprint.insert("tokenizer".to_owned(), self.tokenizer_hash.clone().into());
-        fingerprint
+        Ok(fingerprint)
     }
 
     /// What must also be equal to continue with the very same batches.

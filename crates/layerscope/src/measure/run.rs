@@ -31,7 +31,7 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
         [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
         work.clear()?;
     }
-    let mut warnings = Vec::new();
+    let (mut warnings, mut timings) = (Vec::new(), None);
     if store.path(STATE).exists() {
         expect_finished(&store, &bound)?;
         if let Some(manifest) = read_manifest(&store.path(""))? {
@@ -42,8 +42,9 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
     } else {
         let journey = Journey { bound: &bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show };
         plan.device.run(journey)?;
+        timings = Some(work.timings().timings());
     }
-    let ending = Ending { threads: plan.threads, warnings };
+    let ending = Ending { threads: plan.threads, warnings, timings };
     let manifest = write_run(&store, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
     if !plan.keep_work {
         work.remove()?;
@@ -75,13 +76,14 @@ fn expect_finished(store: &Folder, bound: &BoundPlan) -> Result<()> {
         of
     };
     let found = with(run.state.about().fingerprint.clone(), &run.facts.corpus.asked_for, run.facts.shard);
-    expect_same(&bound.plan.out, &found, &with(bound.fingerprint(), &bound.corpus.inputs, (shard.index, shard.count)))
+    expect_same(&bound.plan.out, &found, &with(bound.fingerprint()?, &bound.corpus.inputs, (shard.index, shard.count)))
 }
 
 /// The text as tokens: of an earlier start, of the training this checkpoint belongs to, or new.
 pub fn open_spool(bound: &BoundPlan, work: &Work, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Spool> {
     let out = &bound.plan.out;
-    let fingerprint: Fingerprint = bound.fingerprint().into_iter().chain(bound.order()).collect();
+    // A new run is not kept waiting for the hash of the weights before it reads its text.
+    let fingerprint = || -> Result<Fingerprint> { Ok(bound.fingerprint()?.into_iter().chain(bound.order()).collect()) };
     let saved = work.saved_plan()?;
     if saved.is_none() && bound.plan.resume {
         let line = line![format!("{}: no unfinished run to resume; leave out ", out.display()), setting("resume"), " to begin one"];
@@ -89,7 +91,7 @@ pub fn open_spool(bound: &BoundPlan, work: &Work, cancel: &CancelToken, show: &m
     }
     let known = saved.as_ref().and_then(|saved| saved.fingerprint.get("corpus"));
     if let Some(saved) = &saved {
-        let mut expected = fingerprint.clone();
+        let mut expected = fingerprint()?;
         expected.extend(known.map(|corpus| ("corpus".to_owned(), corpus.clone())));
         expect_same(out, &saved.fingerprint, &expected)?;
     }
@@ -97,7 +99,7 @@ pub fn open_spool(bound: &BoundPlan, work: &Work, cancel: &CancelToken, show: &m
         return Ok(Spool::open(&shared.spool)?);
     }
     let corpus = known.and_then(|corpus| corpus.as_str()).map(str::to_owned);
-    let text = Text { out, work, settings: &bound.corpus, fingerprint, begun: saved.is_some(), corpus };
+    let text = Text { out, work, settings: &bound.corpus, fingerprint: &fingerprint, begun: saved.is_some(), corpus };
     let (spool, found) = text.open(|| load_tokenizer(bound.tokenizer_folder(), bound.plan.text.wrap), cancel, show)?;
     match found {
         Found::Unchanged if saved.is_some() => show(Event::note("resuming")),

@@ -1,12 +1,14 @@
 //! The text of a run as tokens: written once, found again by every continuation and every checkpoint of a training.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use layerscope_corpus::{Spool, Tokenizer, write_spool};
 use layerscope_error::{line, setting};
 use serde::{Deserialize, Serialize};
 
 use super::event::{Event, Show};
+use super::timings::Phase;
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
 use crate::store::state::{Fingerprint, differences};
@@ -31,8 +33,8 @@ pub struct Text<'a> {
     pub work: &'a Work,
     /// What to read and how to cut it.
     pub settings: &'a layerscope_corpus::Settings,
-    /// Everything that decides the tokens.
-    pub fingerprint: Fingerprint,
+    /// Everything that decides the tokens; asked for only where there is something to compare it with, or at the end.
+    pub fingerprint: &'a dyn Fn() -> Result<Fingerprint>,
     /// Whether something depends on the spool already, so that another text is refused.
     pub begun: bool,
     /// The fingerprint of the text that it depends on, where no record of the spool is left.
@@ -70,7 +72,7 @@ impl Text<'_> {
             return Ok((spool, Found::Unchanged));
         }
         let again = self.work.path("spool.again");
-        let spool = write_spool(self.settings, &tokenizer()?, &again, &mut |progress| show(Event::Reading(*progress)), cancel.flag())?;
+        let spool = self.write(&again, tokenizer, cancel, show)?;
         let known = record.as_ref().map(|record| &record.corpus).or(self.corpus.as_ref());
         if known.is_some_and(|known| *known != spool.fingerprint()) {
             let _ = std::fs::remove_file(&again);
@@ -86,17 +88,41 @@ impl Text<'_> {
         Ok((Spool::open(&path)?, if known.is_some() { Found::Touched } else { Found::New }))
     }
 
+    /// Writes a new spool. What the tokenizer's threads do at the same time counts once; the rest of the time is reading.
+    fn write(
+        &self,
+        path: &Path,
+        tokenizer: impl FnOnce() -> Result<Tokenizer>,
+        cancel: &CancelToken,
+        show: &mut Show<'_>,
+    ) -> Result<Spool> {
+        let start = Instant::now();
+        let tokenizer = tokenizer()?;
+        let (loading, mut working) = (start.elapsed().as_secs_f64(), Duration::ZERO);
+        let mut progress = |progress: &layerscope_corpus::Progress| {
+            working = progress.tokenizing;
+            show(Event::Reading(*progress));
+        };
+        let spool = write_spool(self.settings, &tokenizer, path, &mut progress, cancel.flag())?;
+        let tokenizing = loading + working.as_secs_f64() / self.settings.threads.max(1) as f64;
+        let timings = self.work.timings();
+        timings.add(Phase::Tokenize, tokenizing);
+        timings.add(Phase::Read, (start.elapsed().as_secs_f64() - tokenizing).max(0.0));
+        Ok(spool)
+    }
+
     /// What the spool there was written from; None where it may be written anew.
     fn record(&self) -> Result<Option<Record>> {
         let record: Option<Record> = self.work.read_json(RECORD)?;
         match record {
-            Some(record) if self.begun => expect_same(self.out, &record.fingerprint, &self.fingerprint).map(|()| Some(record)),
-            record => Ok(record.filter(|record| differences(&record.fingerprint, &self.fingerprint).is_empty())),
+            Some(record) if self.begun => expect_same(self.out, &record.fingerprint, &(self.fingerprint)()?).map(|()| Some(record)),
+            Some(record) => Ok(differences(&record.fingerprint, &(self.fingerprint)()?).is_empty().then_some(record)),
+            None => Ok(None),
         }
     }
 
     fn remember(&self, spool: &Spool) -> Result<()> {
         let inputs = spool.inputs().iter().filter_map(|input| InputStamp::of(input)).collect();
-        self.work.write_json(RECORD, &Record { fingerprint: self.fingerprint.clone(), inputs, corpus: spool.fingerprint() })
+        self.work.write_json(RECORD, &Record { fingerprint: (self.fingerprint)()?, inputs, corpus: spool.fingerprint() })
     }
 }

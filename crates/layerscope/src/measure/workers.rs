@@ -9,7 +9,7 @@ mod tests;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use layerscope_compute::States;
 use layerscope_corpus::OnError;
@@ -84,6 +84,9 @@ impl Passage<'_> {
 pub struct Progress {
     documents: AtomicU64,
     tokens: AtomicU64,
+    /// Nanoseconds of all workers: whole batches, and their states into sketches.
+    working: AtomicU64,
+    sketching: AtomicU64,
 }
 
 impl Progress {
@@ -95,6 +98,12 @@ impl Progress {
     /// Tokens that went through the model.
     pub fn tokens(&self) -> u64 {
         self.tokens.load(Ordering::Relaxed)
+    }
+
+    /// Time that all workers together spent on batches, and on their states alone, since it was last asked.
+    pub fn take_times(&self) -> (Duration, Duration) {
+        let take = |nanoseconds: &AtomicU64| Duration::from_nanos(nanoseconds.swap(0, Ordering::Relaxed));
+        (take(&self.working), take(&self.sketching))
     }
 }
 
@@ -161,6 +170,11 @@ impl<'a, D: Accumulate> Workers<'a, D> {
         look(&fetched.iter().map(|(at, state)| (*at, &**state)).collect::<Vec<_>>())
     }
 
+    /// What was done so far.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
     /// The states at the end.
     pub fn into_states(self) -> Result<Vec<(Point, PointState)>> {
         let device = self.transformer.backend();
@@ -217,14 +231,18 @@ impl<D: Accumulate> Shift<'_, D> {
             self.next.fetch_sub(1, Ordering::Relaxed);
             return Ok(false);
         };
+        let start = Instant::now();
         let device = transformer.backend();
         let info = items.info().with_slots(settings.kept.slots(&items));
         let info = if settings.sketches.contains(SketchKind::Blocks) { info.with_documents(items.document_numbers()) } else { info };
         let info = device.info(buffers.stream(), info)?;
         device.start_batch(space);
-        let mut observer = BatchObserver { shift: self, index, items: &items, info: &info, space };
         let entering = settings.passage.entering(index)?;
+        let mut observer = BatchObserver { shift: self, index, items: &items, info: &info, space, time: Duration::ZERO };
         transformer.forward_from(entering.as_deref(), &items.batch, buffers, &mut observer)?;
+        let sketching = observer.time;
+        progress.sketching.fetch_add(sketching.as_nanos() as u64, Ordering::Relaxed);
+        progress.working.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         progress.documents.fetch_add(items.documents() as u64, Ordering::Relaxed);
         progress.tokens.fetch_add(items.batch.tokens() as u64, Ordering::Relaxed);
         Ok(true)
@@ -257,12 +275,23 @@ struct BatchObserver<'a, D: Accumulate> {
     items: &'a Items,
     info: &'a D::Info,
     space: &'a mut D::Space,
+    /// How long all of it took, waiting for turns included.
+    time: Duration,
 }
 
 impl<D: Accumulate> Observer<D> for BatchObserver<'_, D> {
     type Error = Error;
 
     fn observe(&mut self, _: &Batch, at: Point, states: &mut States<D>) -> Result<()> {
+        let start = Instant::now();
+        let outcome = self.carry(at, states);
+        self.time += start.elapsed();
+        outcome
+    }
+}
+
+impl<D: Accumulate> BatchObserver<'_, D> {
+    fn carry(&mut self, at: Point, states: &mut States<D>) -> Result<()> {
         let workers = self.shift.workers;
         workers.settings.passage.leave(self.index, at, states)?;
         let known = workers.points.iter().find(|(point, _)| *point == at).map(|(_, turnstile)| turnstile);

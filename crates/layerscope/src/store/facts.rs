@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use layerscope_corpus::{Group, Grouping, Spool};
 use layerscope_model::{Model, Point};
+use layerscope_report::manifest::Timings;
 use layerscope_stats::measure::predicted_q;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -58,6 +59,9 @@ pub struct Facts {
     pub shards: Vec<u32>,
     /// Time it took to make the state, over all interruptions and shards.
     pub seconds: f64,
+    /// Where that time went.
+    #[serde(default)]
+    pub timings: Timings,
 }
 
 /// A model in a few words: table 1.
@@ -151,7 +155,7 @@ pub struct GroupFacts {
 
 impl Facts {
     /// Of a run whose states were measured in this many seconds.
-    pub fn new(bound: &BoundPlan, massive: &[Option<f64>], spool: &Spool, chosen: Vec<String>, seconds: f64) -> Result<Facts> {
+    pub fn new(bound: &BoundPlan, massive: &[Option<f64>], spool: &Spool, chosen: Vec<String>, spent: (f64, Timings)) -> Result<Facts> {
         let BoundPlan { plan, model, corpus, .. } = bound;
         let blocks = model.spec.blocks.len();
         let point = |(&at, &massive): (&Point, &Option<f64>)| {
@@ -165,7 +169,7 @@ impl Facts {
         };
         Ok(Facts {
             command: crate::process::command::words(),
-            model: ModelFacts::new(&plan.model, plan.revision.clone(), bound.model_hash.clone(), model),
+            model: ModelFacts::new(&plan.model, plan.revision.clone(), bound.model_hash.wait()?, model),
             points: bound.points.iter().zip(massive).map(point).collect::<Result<_>>()?,
             corpus: CorpusFacts::of(&corpus.inputs, spool),
             grouping: plan.choices.text("group").unwrap_or_default().to_owned(),
@@ -180,7 +184,8 @@ impl Facts {
             norms: norm_facts(model)?,
             shard: (corpus.shard.index, corpus.shard.count),
             shards: Vec::new(),
-            seconds,
+            seconds: spent.0,
+            timings: spent.1,
         })
     }
 

@@ -1,6 +1,6 @@
 //! Manifests from what a run knows.
 
-use layerscope_report::manifest::{CorpusCounts, Frequency, Host, Identity, MeasuredPoint, ModelFacts, Setting, Shard};
+use layerscope_report::manifest::{CorpusCounts, Frequency, Host, Identity, MeasuredPoint, ModelFacts, Setting, Shard, Timings};
 use layerscope_report::{Manifest, Table};
 
 use super::facts::{self, Facts};
@@ -22,7 +22,7 @@ pub fn begun(model: &facts::ModelFacts) -> Manifest {
 }
 
 /// What was measured, how, on what, and whether the numbers can be trusted.
-pub fn of_run(facts: &Facts, tables: &Tables, wall_seconds: f64, warnings: &[String]) -> Manifest {
+pub fn of_run(facts: &Facts, tables: &Tables, (wall_seconds, timings): (f64, Timings), warnings: &[String]) -> Manifest {
     let identities = identities(&tables.identities);
     let states = facts.corpus.states * facts.points.len() as u64;
     let point = |point: &facts::PointFacts| MeasuredPoint {
@@ -53,6 +53,7 @@ pub fn of_run(facts: &Facts, tables: &Tables, wall_seconds: f64, warnings: &[Str
         massive_thresholds: Some(facts.points.iter().map(|point| point.massive).collect()),
         host: Some(host()),
         wall_seconds: Some(wall_seconds),
+        timings: Some(timings),
         states_per_second: Some(if wall_seconds > 0.0 { states as f64 / wall_seconds } else { 0.0 }),
         peak_memory_bytes: Some(system::peak()),
         warnings: Some(all_warnings(facts, tables, &identities, warnings)),

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use layerscope_error::{line, setting};
 use layerscope_report::Manifest;
+use layerscope_report::manifest::Timings;
 use layerscope_stats::PointState;
 use layerscope_stats::sketch::Tensors;
 use serde_json::{Value, json};
@@ -78,6 +79,7 @@ fn merge_states(
         parts.push(StateFile::open(&scratch.path(&name))?);
     }
     merged.facts.seconds += start.elapsed().as_secs_f64();
+    merged.facts.timings.write += start.elapsed().as_secs_f64();
     write_states(&store, fingerprint, &merged.facts, &merged.kept, &parts)?;
     Ok((store, work))
 }
@@ -158,6 +160,8 @@ impl Merged {
         parts.sort_unstable();
         (facts.shard, facts.shards) = if complete { ((0, 1), Vec::new()) } else { ((parts[0], facts.shard.1), parts) };
         facts.seconds = shards.iter().map(|shard| shard.facts.seconds).sum();
+        facts.timings = Timings::default();
+        shards.iter().for_each(|shard| facts.timings.add(&shard.facts.timings));
         drop(number);
         facts.groups = groups;
         Ok(Merged { facts, names, kept, sources })

@@ -3,10 +3,12 @@
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use layerscope_error::{line, setting};
 use layerscope_model::Point;
+use layerscope_report::manifest::Timings;
 use layerscope_stats::PointState;
 use layerscope_stats::sketch::Tensors;
 use serde::de::DeserializeOwned;
@@ -15,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::measure::route::Route;
+use crate::measure::timings::Stopwatch;
 use crate::store::folder::Folder;
 use crate::store::point_name::PointName;
 use crate::store::state::{About, Fingerprint, StateFile, differences, write_state};
@@ -86,6 +89,7 @@ pub struct Work {
     begun: Instant,
     /// Seconds that earlier processes spent on what they saved.
     before: f64,
+    timings: Arc<Stopwatch>,
 }
 
 /// A checkpoint that was found.
@@ -130,7 +134,8 @@ impl Work {
             }
             std::thread::sleep(PAUSE);
         };
-        Ok(Work { store, _lock: lock, turn: 0, saved: Instant::now(), saving: Duration::ZERO, begun: Instant::now(), before: 0.0 })
+        let (saved, begun) = (Instant::now(), Instant::now());
+        Ok(Work { store, _lock: lock, turn: 0, saved, saving: Duration::ZERO, begun, before: 0.0, timings: Arc::default() })
     }
 
     /// Removes everything an earlier run left.
@@ -189,6 +194,26 @@ impl Work {
         self.before + self.begun.elapsed().as_secs_f64()
     }
 
+    /// Where the time goes; any thread may add to it.
+    pub fn timings(&self) -> Arc<Stopwatch> {
+        Arc::clone(&self.timings)
+    }
+
+    /// Time spent so far and where it went, over all interruptions.
+    pub fn spent(&self) -> (f64, Timings) {
+        (self.seconds(), self.timings.timings())
+    }
+
+    /// Counts the time that was spent until a file was written, unless a later file was found before.
+    fn resume_time(&mut self, file: &StateFile) {
+        let details = &file.about().details;
+        let seconds = details["seconds"].as_f64().unwrap_or(0.0);
+        if seconds > self.before {
+            self.before = seconds;
+            self.timings.resume(serde_json::from_value(details["timings"].clone()).unwrap_or_default());
+        }
+    }
+
     /// Whether it is time to save again: every `interval`, stretched so that saving stays a small part of the time.
     pub fn is_due(&self, interval: Duration) -> bool {
         self.saved.elapsed() >= interval.max(self.saving.div_f64(SAVING_SHARE))
@@ -204,7 +229,8 @@ impl Work {
         states: &[(Point, &PointState)],
     ) -> Result<()> {
         let start = Instant::now();
-        let about = About { fingerprint: fingerprint.clone(), details: json!({ "next": next, "seconds": self.seconds() }) };
+        let details = json!({ "next": next, "seconds": self.seconds(), "timings": self.timings.timings() });
+        let about = About { fingerprint: fingerprint.clone(), details };
         write_state(&self.store, &checkpoint_name(leg, self.turn), &about, &all_tensors(blocks, states))?;
         self.turn = 1 - self.turn;
         (self.saved, self.saving) = (Instant::now(), start.elapsed());
@@ -242,7 +268,7 @@ impl Work {
         while let Some((next, turn, file)) = found.pop() {
             match read_points(&file, blocks, points) {
                 Ok(states) => {
-                    self.before = self.before.max(seconds(&file));
+                    self.resume_time(&file);
                     self.turn = 1 - turn;
                     return Ok(Some(Restored { next, states }));
                 }
@@ -254,7 +280,7 @@ impl Work {
 
     /// What writes the states of a leg that is finished; on any thread.
     pub fn leg_writer(&self, fingerprint: &Fingerprint, blocks: usize, leg: usize, next: usize) -> LegWriter {
-        let details = json!({ "next": next, "seconds": self.seconds() });
+        let details = json!({ "next": next, "seconds": self.seconds(), "timings": self.timings.timings() });
         LegWriter { store: self.store.clone(), about: About { fingerprint: fingerprint.clone(), details }, blocks, leg }
     }
 
@@ -272,7 +298,7 @@ impl Work {
         match self.open_leg(leg).and_then(|file| file.verify().map(|()| file)) {
             Ok(file) => {
                 file.expect(fingerprint)?;
-                self.before = self.before.max(seconds(&file));
+                self.resume_time(&file);
                 Ok(next(&file).map(|next| (next, file)))
             }
             Err(error @ Error::Damaged { .. }) => {
@@ -327,11 +353,6 @@ pub fn expect_same(out: &Path, there: &Fingerprint, here: &Fingerprint) -> Resul
         ", or start again with ",
         setting("overwrite")
     ]))
-}
-
-/// Time that was spent until a file was written.
-fn seconds(file: &StateFile) -> f64 {
-    file.about().details["seconds"].as_f64().unwrap_or(0.0)
 }
 
 /// The batch that comes after those in a file.

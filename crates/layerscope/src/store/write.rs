@@ -1,9 +1,11 @@
 //! The end of a run: from its states to the files a user sees. The manifest comes last.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
 use layerscope_error::{line, setting};
+use layerscope_report::manifest::Timings;
 use layerscope_report::{Manifest, Table, export};
 use serde_json::Value;
 
@@ -16,6 +18,7 @@ use super::work::Work;
 use crate::checkpoint::weights::norms_table;
 use crate::error::{Error, Result};
 use crate::measure::kept::Kept;
+use crate::measure::timings::shared_among;
 
 /// Refuses a folder that holds a run, unless it may be overwritten.
 pub fn refuse_run(out: &Path, overwrite: bool) -> Result<()> {
@@ -62,11 +65,13 @@ pub struct Ending {
     pub threads: usize,
     /// What the user should know.
     pub warnings: Vec<String>,
+    /// Where the time went until now; None: as far as the states tell.
+    pub timings: Option<Timings>,
 }
 
 impl Default for Ending {
     fn default() -> Ending {
-        Ending { threads: crate::process::system::processors(), warnings: Vec::new() }
+        Ending { threads: crate::process::system::processors(), warnings: Vec::new(), timings: None }
     }
 }
 
@@ -75,6 +80,7 @@ pub fn write_run(store: &Folder, ending: &Ending, show: &mut dyn FnMut(usize, us
     let start = Instant::now();
     let run = StoredRun::open(&store.path(""))?;
     let tables = run.tables(ending.threads, show)?;
+    let computing = start.elapsed().as_secs_f64();
     for (name, table) in [("layers", &tables.layers), ("groups", &tables.groups), ("components", &tables.components)] {
         put_table(store, &format!("{name}.parquet"), table)?;
     }
@@ -90,7 +96,10 @@ pub fn write_run(store: &Folder, ending: &Ending, show: &mut dyn FnMut(usize, us
             None => store.remove(&format!("{name}.parquet"))?,
         }
     }
-    let manifest = of_run(&run.facts, &tables, run.facts.seconds + start.elapsed().as_secs_f64(), &ending.warnings);
+    let seconds = start.elapsed().as_secs_f64();
+    let mut timings = ending.timings.clone().unwrap_or_else(|| run.facts.timings.clone());
+    timings.add(&Timings { tables: shared_among(computing, &BTreeMap::new()), write: seconds - computing, ..Timings::default() });
+    let manifest = of_run(&run.facts, &tables, (run.facts.seconds + seconds, timings), &ending.warnings);
     put_manifest(store, &manifest)?;
     Ok(manifest)
 }

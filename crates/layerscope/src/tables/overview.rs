@@ -38,6 +38,8 @@ pub fn overview_of(folder: &Path, states: Option<&str>) -> Result<String> {
             run.manifest.grouping.as_deref().unwrap_or_default()
         ),
     ];
+    let time = run.manifest.timings.as_ref().map(ToString::to_string).filter(|time| !time.is_empty());
+    lines.extend(time.map(|time| format!("time: {time}")));
     lines.extend(run.manifest.warnings().iter().map(|warning| format!("warning: {warning}")));
     lines.extend(about_massive(&[(None, &run.layers)], states));
     lines.push(String::new());

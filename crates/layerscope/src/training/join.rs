@@ -6,7 +6,7 @@ use std::time::Instant;
 use layerscope_error::{line, setting};
 use layerscope_report::Manifest;
 use layerscope_report::export::parquet;
-use layerscope_report::manifest::{Checkpoint, Status};
+use layerscope_report::manifest::{Checkpoint, Status, Timings};
 
 use super::revisions::Revision;
 use crate::checkpoint::weights::PROJECTIONS;
@@ -144,6 +144,8 @@ pub fn write_trajectory(store: &Folder, stations: &[Station], start: Instant) ->
 fn trajectory_manifest(stations: &[Station], measured: &[(&Revision, &Path, &Manifest)], like: &Manifest, seconds: f64) -> Manifest {
     let own = measured.iter().flat_map(|(revision, _, one)| one.warnings().iter().map(|warning| format!("{}: {warning}", revision.name)));
     let skipped = stations.iter().filter_map(|station| station.outcome.warning(&station.revision));
+    let mut timings = Timings::default();
+    measured.iter().filter_map(|(.., one)| one.timings.as_ref()).for_each(|own| timings.add(own));
     let checkpoint = |Station { revision, outcome }: &Station| {
         let (status, reason, fingerprint) = match outcome {
             Outcome::Measured(_, one) => (Status::Measured, None, one.model.fingerprint.clone()),
@@ -161,6 +163,7 @@ fn trajectory_manifest(stations: &[Station], measured: &[(&Revision, &Path, &Man
     };
     Manifest {
         wall_seconds: Some(seconds),
+        timings: Some(timings),
         warnings: Some(own.chain(skipped).collect()),
         trajectory: Some(stations.iter().map(checkpoint).collect()),
         ..like.begin_trajectory(command::words())

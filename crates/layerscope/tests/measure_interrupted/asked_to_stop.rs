@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use layerscope::internals::StateFile;
+
 use super::case::{Case, checkpoints, signal, wait_for};
 use crate::support::measure::{command, differing, end, manifest, measured, start};
 
@@ -27,11 +29,17 @@ fn asked_to_stop() {
         assert!(last.contains("interrupted after batch ") && last.ends_with("the same command resumes"), "{last}");
         assert_eq!(checkpoints(&out).len(), 1, "it was saved");
         assert!(outcome.stdout.is_empty() && !out.join("manifest.json").exists());
+        let saved = StateFile::open(&checkpoints(&out)[0].1).expect("whole").about().details["timings"].clone();
         case.resumed(&out);
         let found = manifest(&out);
         let number = |value: &serde_json::Value| value.as_f64().expect("a number");
         let (states, points) = (number(&found["corpus"]["states"]), found["points"].as_array().expect("points").len() as f64);
         assert!(number(&found["wall_seconds"]) >= leg, "the time before the interruption counts");
+        assert_eq!(found["timings"]["pilot"], saved["pilot"], "the pilot is not run again, and its time still counts");
+        assert!(
+            number(&saved["pilot"]) > 0.0 && number(&found["timings"]["load"]) > number(&saved["load"]),
+            "the weights are loaded again"
+        );
         assert!((number(&found["states_per_second"]) * number(&found["wall_seconds"]) / (states * points) - 1.0).abs() < 1e-9);
     }
 }

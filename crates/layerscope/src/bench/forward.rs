@@ -1,0 +1,105 @@
+//! The model alone, at several sizes of batch and numbers of threads.
+
+use std::time::Instant;
+
+use layerscope_model::{Batch, Blind, Model, Transformer, forward_all};
+use layerscope_stats::Accumulate;
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::measure::device::OnDevice;
+use crate::process::cancel::CancelToken;
+
+/// Tokens of a worker's batch.
+pub const BATCHES: [usize; 5] = [128, 256, 512, 1024, 2048];
+/// A measurement that would take this many times its share of the time is left out: large models on few cores.
+const PATIENCE: f64 = 4.0;
+
+/// A measured speed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Speed {
+    /// Workers.
+    pub threads: usize,
+    /// Tokens of a worker's batch.
+    pub batch_tokens: usize,
+    /// Tokens a second of all workers together.
+    pub tokens_per_second: f64,
+}
+
+/// What is measured.
+pub struct Forward<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// What it reads.
+    pub sequences: &'a [Vec<u32>],
+    /// Numbers of threads.
+    pub threads: &'a [usize],
+    /// How long all of it takes, about.
+    pub seconds: f64,
+    /// Asks to stop.
+    pub cancel: &'a CancelToken,
+    /// Is told what is being measured.
+    pub show: &'a mut dyn FnMut(&str),
+}
+
+impl OnDevice for Forward<'_> {
+    type Output = Result<(f64, Vec<Speed>)>;
+
+    /// The time to load the weights, and the speeds.
+    fn run<D: Accumulate>(self, device: D) -> Self::Output {
+        (self.show)("loading the weights");
+        let start = Instant::now();
+        let transformer = self.model.load(device)?;
+        let loading = start.elapsed().as_secs_f64();
+        let share = self.seconds / (BATCHES.len() * self.threads.len()) as f64;
+        let mut speeds: Vec<Speed> = Vec::new();
+        for &threads in self.threads {
+            for batch_tokens in BATCHES {
+                if self.cancel.is_cancelled() {
+                    return Err(Error::Interrupted("interrupted; nothing was measured".into()));
+                }
+                let known = speeds.iter().rev().find(|speed| speed.threads == threads).or(speeds.first());
+                let expected = known.map_or(0.0, |speed| (threads * batch_tokens) as f64 / speed.tokens_per_second);
+                if expected > PATIENCE * share {
+                    continue;
+                }
+                (self.show)(&format!("running the model, {threads} threads, {batch_tokens} tokens a batch"));
+                let tokens_per_second = speed(&transformer, self.sequences, threads, batch_tokens, share)?;
+                speeds.push(Speed { threads, batch_tokens, tokens_per_second });
+            }
+        }
+        Ok((loading, speeds))
+    }
+}
+
+/// Tokens a second of rounds in which every worker has as many batches, for about so many seconds.
+fn speed<D: Accumulate>(
+    transformer: &Transformer<D>,
+    sequences: &[Vec<u32>],
+    threads: usize,
+    batch_tokens: usize,
+    seconds: f64,
+) -> Result<f64> {
+    let batches = Batch::cut(sequences, batch_tokens);
+    let mut next = 0;
+    let mut round = |each: usize| -> Result<(usize, f64)> {
+        let chosen: Vec<Batch> = batches.iter().cycle().skip(next).take(threads * each).cloned().collect();
+        next = (next + chosen.len()) % batches.len().max(1);
+        let start = Instant::now();
+        forward_all(transformer, &chosen, threads, |_| Blind)?;
+        Ok((chosen.iter().map(Batch::tokens).sum(), start.elapsed().as_secs_f64().max(1e-9)))
+    };
+    let first = round(1)?;
+    if first.1 > seconds / 2.0 {
+        return Ok(first.0 as f64 / first.1);
+    }
+    // The first round only warms up. Long rounds follow: workers wait for each other at the end of each.
+    let each = (seconds / first.1 / 2.0).clamp(1.0, 256.0) as usize;
+    let (mut tokens, mut elapsed) = (0, 0.0);
+    while elapsed < seconds {
+        let (more, time) = round(each)?;
+        tokens += more;
+        elapsed += time;
+    }
+    Ok(tokens as f64 / elapsed)
+}
