@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let option = |name: &str, default: f64| -> Result<f64, Box<dyn Error>> { Ok(given(name).map_or(Ok(default), |value| value.parse())?) };
     let dtype = given("--dtype").map_or(Some(ComputeDtype::F32), |name| ComputeDtype::named(name)).ok_or("--dtype is f32 or bf16")?;
     let threads = option("--threads", std::thread::available_parallelism()?.get() as f64)? as usize;
-    let batch_tokens = option("--batch-tokens", 1024.0)? as usize;
+    let batch_tokens = option("--batch-tokens", 512.0)? as usize;
     let passes = option("--passes", 0.0)? as usize;
     let limit = if passes > 0 { 0.0 } else { option("--seconds", 5.0)? };
 

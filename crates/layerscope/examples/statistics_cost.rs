@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let given = options.iter().position(|option| option == name).and_then(|at| options.get(at + 1));
         Ok(given.map_or(Ok(default), |value| value.parse())?)
     };
-    let (threads, rows) = (option("--threads", std::thread::available_parallelism()?.get())?, option("--batch-tokens", 1024)?);
+    let (threads, rows) = (option("--threads", std::thread::available_parallelism()?.get())?, option("--batch-tokens", 512)?);
     let sequences: Vec<Vec<u32>> = serde_json::from_slice(&std::fs::read(ids)?)?;
     let transformer = Model::open(Path::new(folder))?.load(Cpu::new())?;
     let batches = Batch::cut(&sequences, rows);

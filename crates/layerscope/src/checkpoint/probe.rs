@@ -7,7 +7,7 @@ use layerscope_model::{Batch, Blind, Transformer, forward_all};
 use serde::Serialize;
 
 /// Tokens of a worker's batch.
-pub(crate) const BATCH_TOKENS: usize = 1024;
+pub(crate) const BATCH_TOKENS: usize = 512;
 /// Tokens of one sequence of the probe: about a sentence.
 const SENTENCE: usize = 24;
 

@@ -181,7 +181,7 @@ pub const SETTINGS: &[Row] = &[
         "Take every batch through the whole model (batch), or all batches through one block after another (block), which needs little memory; auto chooses by the memory"),
     row(Resources, "stretch-tokens", Value("N", "a number of tokens"), None, Role::Resources,
         "Take about N tokens at a time through all blocks in block order [default: as many as the disk holds]"),
-    row(Resources, "batch-tokens", Value("N", "a number of tokens"), Some("1024"), Order,
+    row(Resources, "batch-tokens", Value("N", "a number of tokens"), Some("512"), Order,
         "Tokens per batch"),
     row(Resources, "threads", Value("N", "a number of threads, at least 1"), None, Role::Resources,
         "Number of worker threads [default: all processors]"),
