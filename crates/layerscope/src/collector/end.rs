@@ -23,7 +23,7 @@ use crate::store::folder::Folder;
 use crate::store::mirror::{self, Finished};
 use crate::store::point_name::PointName;
 use crate::store::state::{About, StateFile, write_state};
-use crate::store::write::{Ending, open_emptied, write_run, write_states};
+use crate::store::write::{Ending, LegStates, open_emptied, write_run, write_states};
 
 impl Collector {
     /// Makes the tables of everything so far and writes a run; returns its manifest. `names` are what people call groups. More can be
@@ -57,7 +57,7 @@ impl Collector {
         }
         let mut facts = self.facts(&places, &groups, names)?;
         facts.seconds = start.elapsed().as_secs_f64();
-        write_states(&store, &about.fingerprint, &facts, &kept, &parts)?;
+        write_states(&store, &about.fingerprint, &facts, &kept, &LegStates::OnDisk(parts))?;
         let manifest = write_run(&store, &Ending::default(), &mut |_, _| {})?;
         work.remove()?;
         Ok(manifest)

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use layerscope_corpus::{BatchPlan, Spool};
-use layerscope_model::{Leg, Transformer, leg_memory};
-use layerscope_stats::{Accumulate, PointShape};
+use layerscope_model::{Leg, Point, Transformer, leg_memory};
+use layerscope_stats::{Accumulate, PointShape, PointState};
 
 use super::choose::Chosen;
 use super::device::OnDevice;
@@ -24,13 +24,16 @@ use crate::process::cancel::CancelToken;
 use crate::process::system;
 use crate::store::facts::Facts;
 use crate::store::folder::Folder;
-use crate::store::state::{Fingerprint, StateFile};
+use crate::store::state::Fingerprint;
 use crate::store::work::{InputStamp, SavedPlan, Work, massive_of};
-use crate::store::write::write_states;
+use crate::store::write::{LegStates, write_states};
 use crate::text::bytes;
 
 /// A model that is being read on another thread.
 type Loading<'scope, D> = ScopedJoinHandle<'scope, layerscope_model::Result<Transformer<D>>>;
+
+/// The states of points.
+type States = Vec<(Point, PointState)>;
 
 /// Text and model into states.
 pub struct Journey<'a> {
@@ -125,10 +128,13 @@ impl<'a> Journey<'a> {
             pilot: &pilot,
             resumable: &resumable,
         };
-        let massive = self.legs(scope, device, way, &shared, loaded)?;
-        let files: Vec<StateFile> = (0..route.legs.len()).map(|leg| self.work.open_leg(leg)).collect::<Result<_>>()?;
+        let (massive, states) = self.legs(scope, device, way, &shared, loaded)?;
+        let states = match states {
+            Some(states) => LegStates::InMemory(states),
+            None => LegStates::OnDisk((0..route.legs.len()).map(|leg| self.work.open_leg(leg)).collect::<Result<_>>()?),
+        };
         let facts = Facts::new(bound, &massive, spool, chosen.names, self.work.spent())?;
-        timings.time(Phase::Write, || write_states(self.store, &fingerprint, &facts, &kept, &files))
+        timings.time(Phase::Write, || write_states(self.store, &fingerprint, &facts, &kept, &states))
     }
 
     /// Memory from what is resident now, less a model that was loaded early.
@@ -177,7 +183,7 @@ impl<'a> Journey<'a> {
         Ok(route)
     }
 
-    /// Runs all legs of all stretches; returns the massive threshold of every measured point.
+    /// Runs all legs of all stretches; returns the massive threshold of every measured point, and the states where one leg is all.
     ///
     /// While a leg runs, the weights of the next one are read and the states of the last one are written.
     fn legs<'scope, D: Accumulate>(
@@ -187,7 +193,7 @@ impl<'a> Journey<'a> {
         way: &Way,
         shared: &Shared<'_>,
         loaded: Option<Transformer<D>>,
-    ) -> Result<Vec<Option<f64>>>
+    ) -> Result<(Vec<Option<f64>>, Option<States>)>
     where
         'a: 'scope,
     {
@@ -222,6 +228,9 @@ impl<'a> Journey<'a> {
             let states = run.go(self, shared, &transformer, finished.map(|(_, file)| file))?;
             set_massive(&mut massive, segment.points.clone(), states.iter().map(|(_, state)| state.moments.massive_threshold()).collect());
             drop(transformer);
+            if stages.len() == 1 {
+                return Ok((massive, Some(states)));
+            }
             if let Some(writing) = writing.take() {
                 timings.time(Phase::Write, || joined(writing))?;
             }
@@ -232,7 +241,7 @@ impl<'a> Journey<'a> {
                 false => timings.time(Phase::Write, || joined(handle))?,
             }
         }
-        Ok(massive)
+        Ok((massive, None))
     }
 }
 

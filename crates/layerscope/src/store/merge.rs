@@ -18,7 +18,7 @@ use super::point_name::PointName;
 use super::state::{About, StateFile, differences, write_state};
 use super::stored::StoredRun;
 use super::work::Work;
-use super::write::{Ending, open_emptied, write_run, write_states};
+use super::write::{Ending, LegStates, open_emptied, write_run, write_states};
 use crate::error::{Error, Result};
 use crate::measure::kept::{Kept, KeptKey};
 use crate::process::cancel::CancelToken;
@@ -80,7 +80,7 @@ fn merge_states(
     }
     merged.facts.seconds += start.elapsed().as_secs_f64();
     merged.facts.timings.write += start.elapsed().as_secs_f64();
-    write_states(&store, fingerprint, &merged.facts, &merged.kept, &parts)?;
+    write_states(&store, fingerprint, &merged.facts, &merged.kept, &LegStates::OnDisk(parts))?;
     Ok((store, work))
 }
 

@@ -374,7 +374,8 @@ fn leg_name(leg: usize) -> String {
     format!("leg-{leg}.safetensors")
 }
 
-fn all_tensors<'a>(blocks: usize, states: &[(Point, &'a PointState)]) -> Tensors<'a> {
+/// The states of points as tensors.
+pub fn all_tensors<'a>(blocks: usize, states: &[(Point, &'a PointState)]) -> Tensors<'a> {
     let mut tensors = Tensors::default();
     states.iter().for_each(|(at, state)| tensors.nest(&PointName::of(*at, blocks).stored(), state.encode()));
     tensors

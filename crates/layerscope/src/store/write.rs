@@ -5,8 +5,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use layerscope_error::{line, setting};
+use layerscope_model::Point;
 use layerscope_report::manifest::Timings;
 use layerscope_report::{Manifest, Table, export};
+use layerscope_stats::PointState;
+use layerscope_stats::sketch::Tensors;
 use serde_json::Value;
 
 use super::facts::Facts;
@@ -14,7 +17,7 @@ use super::folder::Folder;
 use super::manifest::of_run;
 use super::state::{About, Fingerprint, StateFile, join_states, write_state};
 use super::stored::{MANIFEST, SAMPLE, STATE, StoredRun, key_tensors};
-use super::work::Work;
+use super::work::{Work, all_tensors};
 use crate::checkpoint::weights::norms_table;
 use crate::error::{Error, Result};
 use crate::measure::kept::Kept;
@@ -43,20 +46,39 @@ pub fn open_emptied(out: &Path, overwrite: bool) -> Result<(Folder, Work)> {
     Ok((store, work))
 }
 
-/// Joins the states of all legs into the two files of the run.
-pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, kept: &Kept, legs: &[StateFile]) -> Result<()> {
+/// Where the states of all legs are.
+pub enum LegStates {
+    /// Of a single one, as it ended.
+    InMemory(Vec<(Point, PointState)>),
+    /// In a file each.
+    OnDisk(Vec<StateFile>),
+}
+
+/// Writes the states of all legs into the two files of the run. The sample goes first: a folder with a state has everything that
+/// belongs to it.
+pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, kept: &Kept, legs: &LegStates) -> Result<()> {
     let is_kept = |name: &str| name.ends_with(".kept");
     let details = serde_json::to_value(facts).map_err(|error| Error::io(&store.path(STATE), error.into()))?;
     let about = About { fingerprint: fingerprint.clone(), details };
-    // The sample goes first: a folder with a state has everything that belongs to it.
     let keys = About { fingerprint: fingerprint.clone(), details: Value::Null };
-    write_state(store, "keys.partial.safetensors", &keys, &key_tensors(kept))?;
-    let key_file = StateFile::open(&store.path("keys.partial.safetensors"))?;
-    let mut parts: Vec<&StateFile> = legs.iter().collect();
-    parts.push(&key_file);
-    join_states(store, SAMPLE, &keys, &parts, |name| is_kept(name) || name.starts_with("keys."))?;
-    store.remove("keys.partial.safetensors")?;
-    join_states(store, STATE, &about, &legs.iter().collect::<Vec<_>>(), |name| !is_kept(name))
+    let mut key_tensors = key_tensors(kept);
+    match legs {
+        LegStates::InMemory(states) => {
+            let states: Vec<(Point, &PointState)> = states.iter().map(|(at, state)| (*at, state)).collect();
+            let (kept, sketches) = all_tensors(facts.model.layers, &states).0.into_iter().partition(|(name, _)| is_kept(name));
+            key_tensors.0.extend::<BTreeMap<_, _>>(kept);
+            write_state(store, SAMPLE, &keys, &key_tensors)?;
+            write_state(store, STATE, &about, &Tensors(sketches))
+        }
+        LegStates::OnDisk(files) => {
+            write_state(store, "keys.partial.safetensors", &keys, &key_tensors)?;
+            let key_file = StateFile::open(&store.path("keys.partial.safetensors"))?;
+            let parts: Vec<&StateFile> = files.iter().chain([&key_file]).collect();
+            join_states(store, SAMPLE, &keys, &parts, |name| is_kept(name) || name.starts_with("keys."))?;
+            store.remove("keys.partial.safetensors")?;
+            join_states(store, STATE, &about, &files.iter().collect::<Vec<_>>(), |name| !is_kept(name))
+        }
+    }
 }
 
 /// What the manifest says of the way a run ended.
