@@ -14,6 +14,8 @@ use crate::process::cancel::CancelToken;
 pub const BATCHES: [usize; 5] = [128, 256, 512, 1024, 2048];
 /// A measurement that would take this many times its share of the time is left out: large models on few cores.
 const PATIENCE: f64 = 4.0;
+/// Parts that a measurement is cut into, where batches are short enough.
+const ROUNDS: f64 = 5.0;
 
 /// A measured speed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -72,7 +74,7 @@ impl OnDevice for Forward<'_> {
     }
 }
 
-/// Tokens a second of rounds in which every worker has as many batches, for about so many seconds.
+/// Tokens a second of a round in which every worker has as many batches, for about so many seconds of rounds.
 fn speed<D: Accumulate>(
     transformer: &Transformer<D>,
     sequences: &[Vec<u32>],
@@ -93,13 +95,14 @@ fn speed<D: Accumulate>(
     if first.1 > seconds / 2.0 {
         return Ok(first.0 as f64 / first.1);
     }
-    // The first round only warms up. Long rounds follow: workers wait for each other at the end of each.
-    let each = (seconds / first.1 / 2.0).clamp(1.0, 256.0) as usize;
-    let (mut tokens, mut elapsed) = (0, 0.0);
+    // The first round only warms up. The middle one of several speeds: whatever else the machine does disturbs few of them.
+    let each = (seconds / first.1 / ROUNDS).clamp(1.0, 256.0) as usize;
+    let (mut speeds, mut elapsed) = (Vec::new(), 0.0);
     while elapsed < seconds {
-        let (more, time) = round(each)?;
-        tokens += more;
+        let (tokens, time) = round(each)?;
+        speeds.push(tokens as f64 / time);
         elapsed += time;
     }
-    Ok(tokens as f64 / elapsed)
+    speeds.sort_by(f64::total_cmp);
+    Ok(speeds[speeds.len() / 2])
 }
