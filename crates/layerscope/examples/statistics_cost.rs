@@ -55,7 +55,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         sketches,
     };
     let states = (0..points.len()).map(|at| (points[at], PointState::new(&shape(at), Some(1e9)))).collect();
-    let settings = WorkSettings { kept: &kept, sketches, before: None, on_error: OnError::Fail, threads, rows };
+    let settings =
+        WorkSettings { kept: &kept, sketches, before: None, on_error: OnError::Fail, threads, rows, passage: Default::default() };
     let workers = Workers::new(&transformer, states, 0, settings)?;
     let mut entered = 0;
     // Batches are numbered through all passes, as in one long corpus.
