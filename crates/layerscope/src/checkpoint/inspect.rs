@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use layerscope_compute::Cpu;
+use layerscope_compute::{ComputeDtype, Cpu};
 use layerscope_model::spec::{AttentionSpec, BiasSpec, ModelSpec, RotaryScaling};
-use layerscope_model::{Model, activation_memory};
+use layerscope_model::{Model, activation_memory, weight_memory};
 use layerscope_stats::Accumulate;
 use serde::Serialize;
 
@@ -73,7 +73,7 @@ pub struct Inspection {
 pub fn inspect(model: &str, revision: Option<&str>, threads: usize, probe: Option<Duration>) -> Result<Inspection> {
     let folder = locate(model, revision)?;
     let model = Model::open(&folder)?;
-    let measured = probe.map(|limit| Device::best().run(ProbeOf { model: &model, threads, limit })).transpose()?;
+    let measured = probe.map(|limit| Device::best().run(ComputeDtype::F32, ProbeOf { model: &model, threads, limit })).transpose()?;
     Ok(Inspection { probe: measured, ..Inspection::new(&model) })
 }
 
@@ -119,7 +119,7 @@ impl Inspection {
             tensors_read: model.plan.read().map(str::to_owned).collect(),
             tensors_ignored: model.plan.ignored().to_vec(),
             unknown_keys: model.unknown_keys.clone(),
-            weight_bytes: parameters * size_of::<f32>(),
+            weight_bytes: weight_memory(&Cpu::new(), &model.plan).host,
             worker_bytes: activation_memory(&Cpu::new(), spec, BATCH_TOKENS).host,
             probe: None,
             distinct_blocks,

@@ -42,7 +42,7 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
     } else {
         let spool = open_spool(&bound, &work, cancel, show)?;
         let passes = Passes { bound: &bound, spool: &spool, store: &store, work: &mut work, warnings: &mut warnings, cancel, show };
-        plan.device.run(passes)?;
+        plan.device.run(plan.dtype, passes)?;
     }
     let ending = Ending { threads: plan.threads, warnings };
     let manifest = write_run(&store, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
