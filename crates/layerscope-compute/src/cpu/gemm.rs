@@ -20,8 +20,8 @@ use crate::Activation;
 /// Inner indices (pairs, in bfloat16) accumulated in registers: a block of a panel, 48 KiB, passes through the first-level cache once
 /// per tile.
 const K_BLOCK: usize = 384;
-/// Rows packed together: a block of A, 792 KiB, stays in the second-level cache while all of B passes by.
-const M_BLOCK: usize = 528;
+/// Rows packed together: a block of A, 432 KiB, stays in the second-level cache while all of B passes by.
+const M_BLOCK: usize = 288;
 /// Most rows of any kernel's tile.
 const MAX_TILE: usize = 32;
 /// A block of A, and some more: a kernel may read a few lines beyond the last row.

@@ -139,7 +139,7 @@ pub struct Host {
     pub name: String,
     /// Its processors.
     pub cores: u64,
-    /// Its instruction set.
+    /// Its instruction set; after a comma, what computed products in bfloat16.
     pub isa: String,
     /// What a newer program wrote.
     #[serde(flatten)]

@@ -7,8 +7,8 @@ mod text;
 
 use std::time::Duration;
 
-use layerscope_compute::Cpu;
-use layerscope_compute::cpu::{Isa, fma_peak};
+use layerscope_compute::cpu::fma_peak;
+use layerscope_compute::{Backend, Cpu};
 use layerscope_model::{Model, activation_memory};
 use serde::Serialize;
 
@@ -110,7 +110,7 @@ pub struct Bench {
 pub fn bench(settings: &BenchSettings, cancel: &CancelToken, show: &mut dyn FnMut(&str)) -> Result<Bench> {
     let name = settings.model.as_deref().unwrap_or(embedded::NAMES[0]);
     // Whatever `measure` would refuse is, before anything is measured; and the model runs where it would.
-    let device = Plan::new(&statistics::asked(name, "-", "-", settings)?)?.device;
+    let plan = Plan::new(&statistics::asked(name, "-", "-", settings)?)?;
     let folder = locate(name, settings.revision.as_deref())?;
     let model = Model::open(&folder)?;
     let (spec, seconds) = (&model.spec, settings.seconds);
@@ -121,7 +121,7 @@ pub fn bench(settings: &BenchSettings, cancel: &CancelToken, show: &mut dyn FnMu
     show("reading the text");
     let text = Text::read(&model, settings, cancel)?;
     let forward = Forward { model: &model, sequences: &text.sequences, threads: &numbers, seconds: seconds * FORWARD_SHARE, cancel, show };
-    let (load_seconds, forward) = device.run(forward)?;
+    let (load_seconds, forward) = plan.device.run(plan.dtype, forward)?;
     let fastest = recommended(&forward);
     let mut measured = Vec::new();
     let file = text.file.as_ref().filter(|_| text.note.is_none());
@@ -138,7 +138,7 @@ pub fn bench(settings: &BenchSettings, cancel: &CancelToken, show: &mut dyn FnMu
         layers: spec.blocks.len(),
         width: spec.width,
         parameters: model.plan.parameters(),
-        isa: format!("{:?}", Isa::detect()),
+        isa: Cpu::with_dtype(plan.dtype).describe(),
         peaks,
         load_seconds,
         documents: text.sequences.len(),

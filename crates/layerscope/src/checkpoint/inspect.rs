@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use layerscope_compute::Cpu;
 use layerscope_compute::cpu::fma_peak;
+use layerscope_compute::{ComputeDtype, Cpu};
 use layerscope_model::spec::{AttentionSpec, BiasSpec, ModelSpec, RotaryScaling};
 use layerscope_model::{Leg, Model, Point, activation_memory, leg_memory, weight_memory};
 use layerscope_stats::measure::{Family, needs};
@@ -94,7 +94,7 @@ pub struct Inspection {
 pub fn inspect(model: &str, revision: Option<&str>, threads: usize, probe: Option<Duration>) -> Result<Inspection> {
     let folder = locate(model, revision)?;
     let model = Model::open(&folder)?;
-    let measured = probe.map(|limit| Device::best().run(ProbeOf { model: &model, threads, limit })).transpose()?;
+    let measured = probe.map(|limit| Device::best().run(ComputeDtype::F32, ProbeOf { model: &model, threads, limit })).transpose()?;
     let peak_gflops = fma_peak(threads, PEAK);
     Ok(Inspection { probe: measured, threads, peak_gflops, ..Inspection::new(&model) })
 }

@@ -1,6 +1,6 @@
 //! Where a model runs. The one place that knows which devices there are.
 
-use layerscope_compute::{Cpu, Reference};
+use layerscope_compute::{ComputeDtype, Cpu, Reference};
 use layerscope_stats::Accumulate;
 
 use crate::error::Result;
@@ -43,10 +43,15 @@ impl Device {
         }
     }
 
-    /// Does work on this device.
-    pub fn run<W: OnDevice>(self, work: W) -> W::Output {
+    /// Whether it computes products in these numbers.
+    pub fn computes(self, dtype: ComputeDtype) -> bool {
+        self == Device::Cpu || dtype == ComputeDtype::F32
+    }
+
+    /// Does work on this device, with products in these numbers.
+    pub fn run<W: OnDevice>(self, dtype: ComputeDtype, work: W) -> W::Output {
         match self {
-            Device::Cpu => work.run(Cpu::new()),
+            Device::Cpu => work.run(Cpu::with_dtype(dtype)),
             Device::Reference => work.run(Reference),
         }
     }

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use layerscope_compute::ComputeDtype;
 use layerscope_corpus::{Context, Filters, Grouping, OnError, Shard, Specials, Wrap};
 use layerscope_error::{line, setting};
 use layerscope_model::spec::ModelSpec;
@@ -69,6 +70,8 @@ pub struct Plan {
     pub ablations: Vec<Ablation>,
     /// Where the model runs.
     pub device: Device,
+    /// In which numbers its products are computed.
+    pub dtype: ComputeDtype,
     /// Batch after batch, or block after block.
     pub order: Order,
     /// Rows of a stretch in block order; None for as many as the disk holds.
@@ -120,7 +123,6 @@ impl Plan {
     /// Checks what was asked for.
     pub fn new(settings: &Settings) -> Result<Plan> {
         let choices = settings.choose()?;
-        choices.word("dtype", [()])?;
         let (grouping, clusters) = parse::group(choices.text("group").unwrap_or_default())?;
         let families = parse::families(choices.text("measures").unwrap_or_default().split(','))?;
         let mut sketches = needs(&families);
@@ -151,6 +153,7 @@ impl Plan {
             massive: choices.required("massive")?,
             ablations: parse::ablations(choices.text("ablate"))?,
             device: Device::named(choices.text("device").unwrap_or_default())?,
+            dtype: choices.word("dtype", ComputeDtype::ALL)?,
             order: choices.word("order", [Order::Auto, Order::Batch, Order::Block])?,
             stretch_tokens: choices.parsed("stretch-tokens")?,
             batch_tokens: choices.required("batch-tokens")?,
@@ -169,6 +172,9 @@ impl Plan {
         let refuse = |name: &'static str, what: &str| Err(wrong_because(name, self.choices.text(name).unwrap_or_default(), what));
         if self.massive.is_nan() || self.massive <= 1.0 {
             return refuse("massive", "a multiple above 1");
+        }
+        if !self.device.computes(self.dtype) {
+            return refuse("dtype", "f32 on this device");
         }
         if self.threads == 0 {
             return refuse("threads", "at least 1");

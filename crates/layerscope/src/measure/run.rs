@@ -41,7 +41,7 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
         }
     } else {
         let journey = Journey { bound: &bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show };
-        plan.device.run(journey)?;
+        plan.device.run(plan.dtype, journey)?;
         timings = Some(work.timings().timings());
     }
     let ending = Ending { threads: plan.threads, warnings, timings };
