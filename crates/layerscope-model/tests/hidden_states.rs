@@ -4,7 +4,7 @@ mod support;
 
 use std::path::Path;
 
-use layerscope_compute::cpu::Isa;
+use layerscope_compute::cpu::{Bf16Kernel, Isa};
 use layerscope_compute::{Cpu, Reference};
 use layerscope_model::families::FAMILIES;
 use layerscope_model::{Model, Point, Transformer};
@@ -12,6 +12,8 @@ use support::{Golden, states_of, variants};
 
 /// Largest difference, as a share of the layer's root mean square.
 const TOLERANCE: f64 = 1e-5;
+/// The same of products in bfloat16, whose operands have 8 bits.
+const BF16_TOLERANCE: f64 = 0.1;
 
 fn load(variant: &Path) -> Transformer<Cpu> {
     let model = Model::open(variant).unwrap_or_else(|error| panic!("{error}"));
@@ -93,6 +95,28 @@ fn a_sequence_has_the_same_bits_alone_and_in_any_company() {
             for ((at, place), states) in &together {
                 let same = alone[order[*place]][&(*at, 0)].iter().zip(states).all(|(a, b)| a.to_bits() == b.to_bits());
                 assert!(same, "{} {at}: sequence {} depends on its batch {order:?}", variant.display(), order[*place]);
+            }
+        }
+    }
+}
+
+/// Every kernel of bfloat16 stays near f32, and a state's bits do not depend on its batch.
+#[test]
+fn products_in_bf16_are_near_those_in_f32_and_no_batch_changes_a_bit() {
+    for variant in all_variants() {
+        let sequences = Golden::open(&variant).sequences;
+        let model = Model::open(&variant).expect("a fixture");
+        let wide = states_of(&model.load(Cpu::new()).expect("weights"), &sequences);
+        for kernel in Bf16Kernel::available() {
+            let narrow = model.load(Cpu::with_bf16(kernel)).expect("weights");
+            for (sequence, ids) in sequences.iter().enumerate() {
+                let together = states_of(&narrow, &[ids, &sequences[0], ids, ids, ids, ids, ids, ids, ids]);
+                for ((at, place), states) in states_of(&narrow, &[ids]) {
+                    let same = |others: &[f32]| states.iter().zip(others).all(|(a, b)| a.to_bits() == b.to_bits());
+                    assert!([0, 2, 8].iter().all(|other| same(&together[&(at, *other)])), "{} {at} {kernel}", variant.display());
+                    let deviation = deviation(&states, &wide[&(at, sequence)]);
+                    assert!(place == 0 && deviation < BF16_TOLERANCE, "{} {at} {kernel}: {deviation}", variant.display());
+                }
             }
         }
     }
