@@ -9,7 +9,8 @@ impl fmt::Display for Bench {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut row = |name: &str, value: String| writeln!(out, "{name:<12} {value}");
         let size = format!("{} layers of width {}, {} parameters", self.layers, self.width, short(self.parameters));
-        row("model", format!("{} ({}), {size}, loaded in {:.1} s", self.model, self.family, self.load_seconds))?;
+        row("model", format!("{} ({}), {size}", self.model, self.family))?;
+        row("loaded in", format!("{:.1} s", self.load_seconds))?;
         let peaks: Vec<String> = self.peaks.iter().map(|peak| format!("{:.0} on {}", peak.gflops, threads(peak.threads))).collect();
         row("peak", format!("{} GFLOP/s, {}", peaks.join(", "), self.isa))?;
         let (tokens, each) = (grouped(self.tokens), self.tokens as f64 / self.documents.max(1) as f64);
@@ -110,7 +111,8 @@ mod tests {
         let shown = bench.to_string();
         assert!(shown.lines().count() <= 24 && shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         let says = |line: &str| assert!(shown.lines().any(|shown| shown == line), "`{line}` is not in:\n{shown}");
-        says("model        tiny (made-up), 12 layers of width 768, 110 M parameters, loaded in 0.5 s");
+        says("model        tiny (made-up), 12 layers of width 768, 110 M parameters");
+        says("loaded in    0.5 s");
         says("peak         100 on 1 thread, 1600 on 16 threads GFLOP/s, Avx512");
         says("batch                 1 thread        16 threads");
         says("128                 500 (85 %)                 -");
