@@ -2,11 +2,11 @@
 
 use super::batches::{self, BATCH};
 use super::evaluation::Evaluation;
+use super::kept_sample::KeptSample;
 use super::layer_rows::{Estimate, Rows};
 use super::neighbours::Neighbours;
 use super::row::Computation;
 use crate::error::Result;
-use crate::sketch::HashSample;
 
 /// Share of the smallest ratios that fits use.
 const KEPT: f64 = 0.9;
@@ -116,9 +116,10 @@ pub fn levina_bickel(distances: &[f64], k: usize) -> (Option<f64>, Option<f64>) 
 pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
 
 fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
-    let Some(sample) = evaluation.sample().filter(|_| rows.selection.is_of_sample()) else { return Ok(()) };
-    let duplicates = add_rows(sample, evaluation.settings.neighbours, evaluation.settings.threads, rows);
-    let n = sample.len();
+    let Some(kept) = evaluation.kept().filter(|_| rows.selection.is_of_sample()) else { return Ok(()) };
+    let chosen = kept.rows(rows.selection.is_typical());
+    let duplicates = add_rows(kept, &chosen, evaluation.settings.neighbours, evaluation.settings.threads, rows);
+    let n = chosen.len();
     if duplicates > 0 {
         rows.note(format!("dimension: {duplicates} of {n} kept states equal an earlier one and were left out"));
     }
@@ -128,23 +129,17 @@ fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-/// The rows of the kept sample. Returns how many duplicates it has.
-fn add_rows(sample: &HashSample, k: usize, threads: usize, rows: &mut Rows) -> u64 {
+/// The rows of some of the kept states. Returns how many duplicates they have.
+fn add_rows(kept: &KeptSample<'_>, chosen: &[u32], k: usize, threads: usize, rows: &mut Rows) -> u64 {
     const MEASURE: &str = "intrinsic_dimension";
-    let (states, dim) = (batches::states(sample), sample.dim());
-    let known = Neighbours::new(&states, dim, k, threads);
-    let all_rows: Vec<u32> = (0..sample.len() as u32).collect();
-    let all = Dimensions::of_rows(&known, &states, dim, &all_rows, k, threads);
+    let known = kept.neighbours(k, threads);
+    let of = |chosen: &[u32], k: usize| Dimensions::of_rows(known, kept.states(), kept.dim(), chosen, k, threads);
+    let all = of(chosen, k);
     rows.push_variant(MEASURE, "twonn", all.twonn);
     rows.push_variant(MEASURE, "twonn_facco", all.twonn_facco);
     let (mut values, mut n) = (Vec::new(), 0);
-    for batch in batches::of(sample.len(), BATCH) {
-        let own = match batch.len() == sample.len() {
-            true => all.twonn_razzhigaev,
-            false => {
-                Dimensions::of_rows(&known, &states, dim, &batch.map(|row| row as u32).collect::<Vec<u32>>(), 0, threads).twonn_razzhigaev
-            }
-        };
+    for batch in batches::of(chosen.len(), BATCH) {
+        let own = if batch.len() == chosen.len() { all.twonn_razzhigaev } else { of(&chosen[batch], 0).twonn_razzhigaev };
         values.push(own.value);
         n += own.n;
     }

@@ -125,7 +125,7 @@ impl Scatter {
     }
 
     /// Forgets all states but keeps the memory.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.n = 0;
     }
 

@@ -17,7 +17,7 @@ use crate::text::{bytes, grouped};
 /// What a worker holds beside its activations for every row: ids, positions, groups, norms, segments.
 const BYTES_PER_ROW: usize = 96;
 /// A row of the group table while it is made and written.
-const BYTES_PER_TABLE_ROW: usize = 420;
+pub const BYTES_PER_TABLE_ROW: usize = 420;
 /// A number of the sample while dimensions, partitions and clusters are computed: as stored, as sampled, centred and projected, in f32 and f64.
 const BYTES_PER_SAMPLED_NUMBER: usize = 32;
 /// A kept state of a chosen token in its table, while that is made and written.
@@ -30,6 +30,12 @@ const MATRICES_AT_THE_END: usize = 24;
 const MARGIN: u64 = 33;
 /// Code, stacks and small things that are touched only once the model runs.
 const SLACK: u64 = 10 << 20;
+
+/// What the tables of a point take while they are computed, beside what is read.
+pub fn while_computed(dim: usize, sample: usize, has_covariance: bool) -> usize {
+    let matrices = if has_covariance { MATRICES_AT_THE_END * dim * dim * size_of::<f64>() } else { 0 };
+    matrices + if sample == 0 { 0 } else { sample * dim * BYTES_PER_SAMPLED_NUMBER + NEIGHBOUR_BYTES }
+}
 
 /// Sizes that decide memory.
 #[derive(Clone, Copy, Debug)]
@@ -73,11 +79,10 @@ impl Estimate {
         let worker = workspace_memory(device, spec, rows) + device.space_memory(sketches, rows, dim);
         let worker = worker.host + rows * BYTES_PER_ROW;
         let point = device.point_memory(&sizes.state).host;
-        let matrices = if sketches.contains(SketchKind::Covariance) { MATRICES_AT_THE_END * dim * dim * size_of::<f64>() } else { 0 };
         // Kept states as read, and sorted into the sample and the chosen tokens.
         let kept = sizes.state.kept * dim * size_of::<f32>();
         let token_rows = sizes.points * (sizes.state.kept - sizes.sample) * BYTES_PER_TOKEN_ROW;
-        let sample = if sizes.sample == 0 { 0 } else { sizes.sample * dim * BYTES_PER_SAMPLED_NUMBER + NEIGHBOUR_BYTES };
+        let computed = while_computed(dim, sizes.sample, sketches.contains(SketchKind::Covariance));
         Estimate {
             fixed: system::resident().unwrap_or(0) + (worker * sizes.threads) as u64 + SLACK,
             point: point as u64,
@@ -85,7 +90,7 @@ impl Estimate {
             massive_points: 0,
             points: sizes.points,
             finishing: before_model
-                + (2 * point + kept + sizes.points * groups * BYTES_PER_TABLE_ROW + token_rows + matrices + sample) as u64
+                + (2 * point + kept + sizes.points * groups * BYTES_PER_TABLE_ROW + token_rows + computed) as u64
                 + SLACK,
             peak: system::peak().unwrap_or(0),
         }

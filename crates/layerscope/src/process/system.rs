@@ -22,6 +22,15 @@ pub fn peak() -> Option<u64> {
     status("VmHWM")
 }
 
+/// What this process may well occupy: what it does, and half of what the system can still give; what it does where the system does not say.
+pub fn at_hand() -> u64 {
+    let free = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:").map(str::to_owned))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    });
+    resident().unwrap_or(0) + free.unwrap_or(0) * 1024 / 2
+}
+
 /// Gives memory that was freed back to the system, so that [`resident`] says what is in use.
 pub fn release_freed() {
     // SAFETY: malloc_trim takes a number and touches only the allocator's own lists, under its lock.
@@ -53,6 +62,7 @@ mod tests {
     #[test]
     fn the_system_tells_memory_and_disk() {
         release_freed();
+        assert!(at_hand() > 100_000);
         assert!(resident().expect("memory") > 100_000 && peak().expect("memory") >= 100_000);
         assert!(free_disk(&std::env::temp_dir()).is_some());
         assert!(free_disk("/no/such/place".as_ref()).is_none());

@@ -16,6 +16,8 @@ use super::work::Work;
 use crate::checkpoint::weights::norms_table;
 use crate::error::{Error, Result};
 use crate::measure::kept::Kept;
+use crate::process::system;
+use crate::tables::make::Resources;
 
 /// Refuses a folder that holds a run, unless it may be overwritten.
 pub fn refuse_run(out: &Path, overwrite: bool) -> Result<()> {
@@ -58,15 +60,15 @@ pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, ke
 
 /// What the manifest says of the way a run ended.
 pub struct Ending {
-    /// Threads for what is computed at the end.
-    pub threads: usize,
+    /// Threads and memory for what is computed at the end.
+    pub resources: Resources,
     /// What the user should know.
     pub warnings: Vec<String>,
 }
 
 impl Default for Ending {
     fn default() -> Ending {
-        Ending { threads: crate::process::system::processors(), warnings: Vec::new() }
+        Ending { resources: Resources { threads: system::processors(), memory: system::at_hand() }, warnings: Vec::new() }
     }
 }
 
@@ -74,7 +76,7 @@ impl Default for Ending {
 pub fn write_run(store: &Folder, ending: &Ending, show: &mut dyn FnMut(usize, usize)) -> Result<Manifest> {
     let start = Instant::now();
     let run = StoredRun::open(&store.path(""))?;
-    let tables = run.tables(ending.threads, show)?;
+    let tables = run.tables(ending.resources, show)?;
     for (name, table) in [("layers", &tables.layers), ("groups", &tables.groups), ("components", &tables.components)] {
         put_table(store, &format!("{name}.parquet"), table)?;
     }
