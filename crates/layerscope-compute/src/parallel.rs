@@ -37,3 +37,9 @@ pub fn in_order_with<M, T: Send>(
     done.sort_unstable_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()
 }
+
+/// Fills parts of `length` numbers: `fill(i, part i)`, on up to `threads` threads.
+pub fn in_parts<T: Send>(threads: usize, numbers: &mut [T], length: usize, fill: impl Fn(usize, &mut [T]) + Sync) {
+    let parts: Vec<Mutex<&mut [T]>> = numbers.chunks_mut(length.max(1)).map(Mutex::new).collect();
+    in_order(threads, parts.len(), |at| fill(at, &mut parts[at].lock().unwrap_or_else(|poisoned| poisoned.into_inner())));
+}

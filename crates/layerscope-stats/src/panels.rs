@@ -115,7 +115,7 @@ impl Panels {
     }
 
     #[inline(always)]
-    fn data(&self) -> &[f64] {
+    pub(crate) fn data(&self) -> &[f64] {
         // SAFETY: a Line is exactly eight numbers without padding.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.lines.len() * 8) }
     }

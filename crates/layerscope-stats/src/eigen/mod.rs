@@ -1,10 +1,14 @@
 //! Eigenvalues of symmetric matrices: the only place that knows who computes them.
 
+mod largest;
+mod rank_one;
 mod small;
 
 use faer::{MatRef, Side};
 use layerscope_compute::cpu::Isa;
 
+pub(crate) use largest::largest_eigenvalue;
+pub(crate) use rank_one::with_square_of;
 use small::small_eigenvalues;
 
 /// Those at most this times the largest count as 0.

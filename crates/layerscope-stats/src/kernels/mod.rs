@@ -56,7 +56,7 @@ impl Weights {
 
 /// Asks for a line of memory: at once, or soon.
 #[inline(always)]
-fn prefetch<T>(address: *const T, at_once: bool) {
+pub(crate) fn prefetch<T>(address: *const T, at_once: bool) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::fit::Spread;
-use crate::sketch::HashSample;
 
 /// States per batch (Razzhigaev et al. 2024).
 pub(super) const BATCH: usize = 4096;
@@ -13,11 +12,6 @@ pub(super) fn of(rows: usize, size: usize) -> impl Iterator<Item = Range<usize>>
     let whole = rows / size;
     let only = (whole == 0 && rows > 0).then_some(0..rows);
     (0..whole).map(move |batch| batch * size..(batch + 1) * size).chain(only)
-}
-
-/// All kept states in hash order, row by row.
-pub(super) fn states(sample: &HashSample) -> Vec<f32> {
-    sample.iter().flat_map(|kept| kept.state.iter().copied()).collect()
 }
 
 /// Mean over batches; None if it is undefined of one of them.

@@ -3,7 +3,6 @@
 use layerscope_compute::cpu::Isa;
 use layerscope_compute::parallel::in_order;
 
-use super::batches;
 use super::evaluation::Evaluation;
 use super::information::adjusted_mutual_information;
 use super::layer_rows::{Estimate, Rows};
@@ -237,7 +236,7 @@ fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
     let (clusters, threads) = (&evaluation.settings.clusters, evaluation.settings.threads);
     let is_wanted = |sample: &&HashSample| rows.selection.is_of_sample() && !clusters.is_empty() && !sample.is_empty();
     let Some(sample) = evaluation.sample().filter(is_wanted) else { return Ok(()) };
-    let points = Points::new(&batches::states(sample), sample.dim());
+    let points = Points::new(&sample.states(), sample.dim());
     let tokens: Vec<u32> = sample.iter().map(|kept| kept.key.token).collect();
     let found: Vec<Option<Clusters>> = in_order(threads, clusters.len(), |at| Clusters::new(&points, clusters[at]));
     let known: Vec<&Clusters> = found.iter().flatten().collect();

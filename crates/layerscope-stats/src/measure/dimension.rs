@@ -2,11 +2,11 @@
 
 use super::batches::{self, BATCH};
 use super::evaluation::Evaluation;
+use super::kept_sample::KeptSample;
 use super::layer_rows::{Estimate, Rows};
-use super::neighbours::{nearest, without_duplicates};
+use super::neighbours::Neighbours;
 use super::row::Computation;
 use crate::error::Result;
-use crate::sketch::HashSample;
 
 /// Share of the smallest ratios that fits use.
 const KEPT: f64 = 0.9;
@@ -46,20 +46,26 @@ pub struct Dimensions {
 impl Dimensions {
     /// Of `rows x dim` states; `k` neighbours for the last of them (0: not wanted).
     pub fn new(states: &[f32], dim: usize, k: usize, threads: usize) -> Dimensions {
-        let rows = without_duplicates(states, dim);
-        let n = rows.len();
-        let duplicates = (states.len() / dim - n) as u64;
+        let all: Vec<u32> = (0..(states.len() / dim) as u32).collect();
+        Dimensions::of_rows(&Neighbours::new(states, dim, k.max(2), threads), states, dim, &all, k, threads)
+    }
+
+    /// Of some rows of states whose neighbours are known.
+    fn of_rows(known: &Neighbours, states: &[f32], dim: usize, rows: &[u32], k: usize, threads: usize) -> Dimensions {
+        let different = known.different(rows.iter().copied());
+        let n = different.len();
+        let duplicates = (rows.len() - n) as u64;
         let neighbours = if n > k { k.max(2) } else { 2 };
-        let distances = if n > 2 { nearest(states, dim, &rows, neighbours, threads) } else { Vec::new() };
+        let distances = if n > 2 { known.distances(states, dim, &different, neighbours, threads) } else { Vec::new() };
         let mut ratios: Vec<f64> = distances.chunks_exact(neighbours).map(|own| own[1] / own[0]).collect();
         ratios.sort_unstable_by(f64::total_cmp);
         let of = |(value, se): (Option<f64>, Option<f64>)| Estimate { value, se, n: n as u64 };
-        let known = neighbours >= k && n > k && k > 2;
+        let has_mle = neighbours >= k && n > k && k > 2;
         Dimensions {
             twonn: of(twonn(&ratios)),
             twonn_facco: of((through_origin(&ratios, KEPT), None)),
             twonn_razzhigaev: of((through_origin(&ratios, KEPT_BY_RAZZHIGAEV), None)),
-            mle: of(if known { levina_bickel(&distances, neighbours) } else { (None, None) }),
+            mle: of(if has_mle { levina_bickel(&distances, neighbours) } else { (None, None) }),
             duplicates,
         }
     }
@@ -110,9 +116,10 @@ pub fn levina_bickel(distances: &[f64], k: usize) -> (Option<f64>, Option<f64>) 
 pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
 
 fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
-    let Some(sample) = evaluation.sample().filter(|_| rows.selection.is_of_sample()) else { return Ok(()) };
-    let duplicates = add_rows(sample, evaluation.settings.neighbours, evaluation.settings.threads, rows);
-    let n = sample.len();
+    let Some(kept) = evaluation.kept().filter(|_| rows.selection.is_of_sample()) else { return Ok(()) };
+    let chosen = kept.rows(rows.selection.is_typical());
+    let duplicates = add_rows(kept, &chosen, evaluation.settings.neighbours, evaluation.settings.threads, rows);
+    let n = chosen.len();
     if duplicates > 0 {
         rows.note(format!("dimension: {duplicates} of {n} kept states equal an earlier one and were left out"));
     }
@@ -122,19 +129,17 @@ fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-/// The rows of the kept sample. Returns how many duplicates it has.
-fn add_rows(sample: &HashSample, k: usize, threads: usize, rows: &mut Rows) -> u64 {
+/// The rows of some of the kept states. Returns how many duplicates they have.
+fn add_rows(kept: &KeptSample<'_>, chosen: &[u32], k: usize, threads: usize, rows: &mut Rows) -> u64 {
     const MEASURE: &str = "intrinsic_dimension";
-    let (states, dim) = (batches::states(sample), sample.dim());
-    let all = Dimensions::new(&states, dim, k, threads);
+    let known = kept.neighbours(k, threads);
+    let of = |chosen: &[u32], k: usize| Dimensions::of_rows(known, kept.states(), kept.dim(), chosen, k, threads);
+    let all = of(chosen, k);
     rows.push_variant(MEASURE, "twonn", all.twonn);
     rows.push_variant(MEASURE, "twonn_facco", all.twonn_facco);
     let (mut values, mut n) = (Vec::new(), 0);
-    for batch in batches::of(sample.len(), BATCH) {
-        let own = match batch.len() == sample.len() {
-            true => all.twonn_razzhigaev,
-            false => Dimensions::new(&states[batch.start * dim..batch.end * dim], dim, 0, threads).twonn_razzhigaev,
-        };
+    for batch in batches::of(chosen.len(), BATCH) {
+        let own = if batch.len() == chosen.len() { all.twonn_razzhigaev } else { of(&chosen[batch], 0).twonn_razzhigaev };
         values.push(own.value);
         n += own.n;
     }

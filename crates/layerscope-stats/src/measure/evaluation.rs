@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::RangeInclusive;
 
+use super::batch_spectra::{BatchSpectra, Batches};
 use super::dimension::NEIGHBOURS;
 use super::family::Family;
+use super::kept_sample::KeptSample;
 use super::layers::PairInputs;
 use super::selection::Summary;
-use super::spectrum::Spectrum;
+use super::spectrum::{Spectra, Spectrum};
 use super::tokens::{TokenRow, token_rows};
 use crate::error::Result;
 use crate::sketch::{Covariance, HashSample, Pairs, PointMoments, Scatter, Sketches, TokenSamples};
@@ -74,59 +76,91 @@ pub(super) struct MomentInputs<'a> {
     pub settings: &'a Settings,
 }
 
+/// What all states and the typical ones of a point share.
+pub(super) struct PointShared<'a> {
+    all: Option<Cow<'a, Scatter>>,
+    typical: Option<&'a Scatter>,
+    kept: Option<KeptSample<'a>>,
+    batches: OnceCell<BatchSpectra>,
+}
+
+impl<'a> PointShared<'a> {
+    pub fn new(inputs: &PointInputs<'a>) -> Result<PointShared<'a>> {
+        let covariance = inputs.sketches.get::<Covariance>();
+        let threshold = inputs.moments.massive_threshold().unwrap_or(f64::INFINITY);
+        Ok(PointShared {
+            all: covariance.map(Covariance::all).transpose()?,
+            typical: covariance.map(Covariance::typical),
+            kept: inputs.sample.map(|sample| KeptSample::new(sample, threshold)),
+            batches: OnceCell::new(),
+        })
+    }
+
+    fn scatter(&self, typical: bool) -> Option<&Scatter> {
+        if typical { self.typical } else { self.all.as_deref() }
+    }
+}
+
 /// The sketches of a point as all states or the typical ones make them, with what several measures share computed once.
 pub(super) struct Evaluation<'a> {
     pub inputs: PointInputs<'a>,
     pub settings: &'a Settings,
-    scatter: Option<Cow<'a, Scatter>>,
-    sample: Option<Cow<'a, HashSample>>,
+    shared: &'a PointShared<'a>,
+    is_typical: bool,
     pairs: Option<PairInputs<'a>>,
-    spectrum: OnceCell<Option<Spectrum>>,
-    second_moment: OnceCell<Option<Spectrum>>,
+    spectra: OnceCell<Spectra>,
     /// The table of tokens.
     pub tokens: Vec<TokenRow>,
 }
 
 impl<'a> Evaluation<'a> {
     /// Of all states.
-    pub fn of_all(inputs: PointInputs<'a>, settings: &'a Settings) -> Result<Evaluation<'a>> {
-        let scatter = inputs.sketches.get::<Covariance>().map(Covariance::all).transpose()?;
+    pub fn of_all(inputs: PointInputs<'a>, settings: &'a Settings, shared: &'a PointShared<'a>) -> Result<Evaluation<'a>> {
         let tokens = inputs.tokens.filter(|_| settings.wants(Family::Cosine)).map(|tokens| token_rows(&inputs.moments.all()?, tokens));
-        Evaluation::new(inputs, settings, scatter, inputs.sample.map(Cow::Borrowed), tokens.transpose()?, false)
+        Evaluation::new(inputs, settings, shared, tokens.transpose()?, false)
     }
 
     /// Of the typical ones.
-    pub fn of_typical(inputs: PointInputs<'a>, settings: &'a Settings) -> Result<Evaluation<'a>> {
+    pub fn of_typical(inputs: PointInputs<'a>, settings: &'a Settings, shared: &'a PointShared<'a>) -> Result<Evaluation<'a>> {
         let threshold = inputs.moments.massive_threshold().unwrap_or(f64::INFINITY);
-        let scatter = inputs.sketches.get::<Covariance>().map(|covariance| Cow::Borrowed(covariance.typical()));
-        let sample = inputs.sample.map(|sample| Cow::Owned(sample.up_to_norm(threshold)));
         let tokens = inputs.tokens.filter(|_| settings.wants(Family::Cosine)).map(|tokens| tokens.up_to_norm(threshold));
         let tokens = tokens.map(|tokens| token_rows(&inputs.moments.typical(), &tokens)).transpose()?;
-        Evaluation::new(inputs, settings, scatter, sample, tokens, true)
+        Evaluation::new(inputs, settings, shared, tokens, true)
     }
 
     fn new(
         inputs: PointInputs<'a>,
         settings: &'a Settings,
-        scatter: Option<Cow<'a, Scatter>>,
-        sample: Option<Cow<'a, HashSample>>,
+        shared: &'a PointShared<'a>,
         tokens: Option<Vec<TokenRow>>,
-        typical: bool,
+        is_typical: bool,
     ) -> Result<Evaluation<'a>> {
         let covariance = inputs.sketches.get::<Covariance>().filter(|_| settings.wants(Family::Layers));
-        let pairs = covariance.zip(inputs.next).map(|(this, next)| PairInputs::new(this, next, typical)).transpose()?.flatten();
-        let (spectrum, second_moment) = (OnceCell::new(), OnceCell::new());
-        Ok(Evaluation { inputs, settings, scatter, sample, pairs, spectrum, second_moment, tokens: tokens.unwrap_or_default() })
+        let pairs = covariance.zip(inputs.next).map(|(this, next)| PairInputs::new(this, next, is_typical)).transpose()?.flatten();
+        Ok(Evaluation { inputs, settings, shared, is_typical, pairs, spectra: OnceCell::new(), tokens: tokens.unwrap_or_default() })
     }
 
     /// Their scatter, if a covariance is kept.
     pub fn scatter(&self) -> Option<&Scatter> {
-        self.scatter.as_deref()
+        self.shared.scatter(self.is_typical)
+    }
+
+    /// The kept sample of all states, if there is one.
+    pub fn kept(&self) -> Option<&KeptSample<'a>> {
+        self.shared.kept.as_ref()
     }
 
     /// Those in the kept sample, if there is one.
     pub fn sample(&self) -> Option<&HashSample> {
-        self.sample.as_deref()
+        self.kept().map(|kept| kept.sample(self.is_typical))
+    }
+
+    /// What batches of the kept sample say of their spectra, if there are both a sample and a covariance.
+    pub fn batches(&self) -> Option<&Batches> {
+        let (all, kept) = self.shared.scatter(false).zip(self.kept())?;
+        let typical = self.shared.scatter(true).filter(|_| self.inputs.has_massive());
+        let found = self.shared.batches.get_or_init(|| BatchSpectra::new(kept, all, typical));
+        Some(if self.is_typical { &found.typical } else { &found.all })
     }
 
     /// Together with the next point, if their products are kept.
@@ -136,12 +170,16 @@ impl<'a> Evaluation<'a> {
 
     /// The spectrum of their covariance.
     pub fn spectrum(&self) -> Option<&Spectrum> {
-        self.spectrum.get_or_init(|| self.scatter().and_then(Spectrum::of_covariance)).as_ref()
+        self.spectra().covariance.as_ref()
     }
 
     /// The spectrum of their uncentred second moment.
     pub fn second_moment(&self) -> Option<&Spectrum> {
-        self.second_moment.get_or_init(|| self.scatter().and_then(Spectrum::of_second_moment)).as_ref()
+        self.spectra().second_moment.as_ref()
+    }
+
+    fn spectra(&self) -> &Spectra {
+        self.spectra.get_or_init(|| self.scatter().map(Spectra::new).unwrap_or_default())
     }
 }
 

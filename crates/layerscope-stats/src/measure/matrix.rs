@@ -4,7 +4,7 @@ use super::cosine::mean_cosine;
 use super::layer_rows::{LayerRow, Rows};
 use super::partition;
 use super::selection::Selection;
-use super::spectrum::{self, Spectrum};
+use super::spectrum::{self, Spectra};
 use crate::error::Result;
 use crate::rows::BatchRows;
 use crate::segments::Segments;
@@ -36,8 +36,8 @@ pub fn matrix_tables(matrix: &[f32], dim: usize) -> Result<MatrixTables> {
     let mut rows = Rows::new(Selection::All);
     rows.push("mean_cosine", mean_cosine(corpus.unit(), corpus.nonzero()), corpus.nonzero());
     let scatter = covariance.typical();
-    let centred = Spectrum::of_covariance(scatter);
-    spectrum::add_rows(scatter, centred.as_ref(), Spectrum::of_second_moment(scatter).as_ref(), &mut rows);
+    let Spectra { covariance: centred, second_moment } = Spectra::new(scatter);
+    spectrum::add_rows(scatter, centred.as_ref(), second_moment.as_ref(), &mut rows);
     let images = partition::add_rows(matrix, dim, &mut rows);
     let spectrum = centred.map(|spectrum| spectrum.eigenvalues().to_vec()).unwrap_or_default();
     Ok(MatrixTables { rows: rows.rows, spectrum, images })

@@ -3,6 +3,7 @@
 //! A measure is one file with a [`Computation`] and one row of [`MEASURES`], which says what it needs: the sketches that are kept, the
 //! tables and the list of measures follow from that table.
 
+mod batch_spectra;
 mod batches;
 mod cluster;
 mod confidence;
@@ -14,6 +15,7 @@ mod family;
 mod fit;
 mod identity;
 mod information;
+mod kept_sample;
 mod layer_rows;
 mod layers;
 mod massive;
@@ -23,6 +25,7 @@ mod norm;
 mod partition;
 mod point_tables;
 mod row;
+mod seconds;
 mod selection;
 mod sequence;
 mod spectrum;
@@ -46,6 +49,7 @@ pub use norm::{cv_q, cv_q_exponent, cv_q_ladder, predicted_q};
 pub use partition::{LogPartition, log_partition};
 pub use point_tables::{PointTables, StatesTables};
 pub use row::{Computation, Measure, needs};
+pub use seconds::Seconds;
 pub use selection::{ComponentRow, GroupRow, Selection, Summary, Totals};
 pub use spectrum::{Spectrum, isoscore_star, top_variance};
 pub use tokens::{TokenComponentRow, TokenRow, token_rows};

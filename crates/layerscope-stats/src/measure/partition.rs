@@ -2,7 +2,6 @@
 
 use layerscope_compute::cpu::Isa;
 
-use super::batches;
 use super::evaluation::Evaluation;
 use super::layer_rows::{Estimate, Rows};
 use super::row::Computation;
@@ -113,7 +112,7 @@ pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
 
 fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
     if let Some(sample) = evaluation.sample().filter(|_| rows.selection.is_of_sample()) {
-        add_rows(&batches::states(sample), sample.dim(), rows);
+        add_rows(&sample.states(), sample.dim(), rows);
     }
     Ok(())
 }

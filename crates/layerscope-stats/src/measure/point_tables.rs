@@ -1,11 +1,12 @@
 //! All tables of one point.
 
 use super::confidence::BlockErrors;
-use super::evaluation::{Evaluation, MomentInputs, PointInputs, Settings};
+use super::evaluation::{Evaluation, MomentInputs, PointInputs, PointShared, Settings};
 use super::family::Family;
 use super::identity::{Identity, identities};
 use super::layer_rows::{LayerRow, Rows};
 use super::row::Computation;
+use super::seconds::Seconds;
 use super::selection::{ComponentRow, GroupRow, Selection, Summary};
 use super::spectrum::Spectrum;
 use super::tokens::{TokenComponentRow, TokenRow, token_component_rows};
@@ -61,16 +62,24 @@ impl StatesTables {
 impl PointTables {
     /// Computes all that is wanted and can be.
     pub fn new(inputs: PointInputs<'_>, settings: &Settings) -> Result<PointTables> {
-        let mut tables = PointTables::of_moments(inputs.moments, settings)?;
+        PointTables::timed(inputs, settings).map(|(tables, _)| tables)
+    }
+
+    /// The same, and how long it took.
+    pub fn timed(inputs: PointInputs<'_>, settings: &Settings) -> Result<(PointTables, Seconds)> {
+        let mut seconds = Seconds::default();
+        let mut tables = PointTables::timed_moments(inputs.moments, settings, &mut seconds)?;
         if let Some(blocks) = inputs.sketches.get::<DocumentBlocks>() {
-            BlockErrors::new(blocks)?.apply(&mut tables.layers);
+            seconds.spend(Family::Norm, || BlockErrors::new(blocks))?.apply(&mut tables.layers);
         }
-        let all = Evaluation::of_all(inputs, settings)?;
-        let typical = inputs.has_massive().then(|| Evaluation::of_typical(inputs, settings)).transpose()?;
+        let shared = PointShared::new(&inputs)?;
+        let all = seconds.spend(Family::Cosine, || Evaluation::of_all(inputs, settings, &shared))?;
+        let typical = inputs.has_massive().then(|| seconds.spend(Family::Cosine, || Evaluation::of_typical(inputs, settings, &shared)));
+        let typical = typical.transpose()?;
         for (selection, without_massive) in [(Selection::All, Selection::Typical), (Selection::Sample, Selection::TypicalSample)] {
-            let rows = evaluated(&all, selection)?;
+            let rows = evaluated(&all, selection, &mut seconds)?;
             let typical = match &typical {
-                Some(typical) => evaluated(typical, without_massive)?.rows,
+                Some(typical) => evaluated(typical, without_massive, &mut seconds)?.rows,
                 None => rows.renamed(without_massive),
             };
             tables.layers.extend(rows.rows.into_iter().chain(typical));
@@ -80,16 +89,20 @@ impl PointTables {
         if let (Some(tables), Some(typical)) = (&mut tables.typical, typical) {
             tables.add(typical);
         }
-        Ok(tables)
+        Ok((tables, seconds))
     }
 
     /// Norms and cosines alone, which need no other sketch: all that depends on the selected groups.
     pub fn of_moments(moments: &PointMoments, settings: &Settings) -> Result<PointTables> {
-        let summaries = Summary::of_point(moments, settings)?;
+        PointTables::timed_moments(moments, settings, &mut Seconds::default())
+    }
+
+    fn timed_moments(moments: &PointMoments, settings: &Settings, seconds: &mut Seconds) -> Result<PointTables> {
+        let summaries = seconds.spend(Family::Norm, || Summary::of_point(moments, settings))?;
         let mut layers = Vec::new();
         for summary in &summaries {
             let mut rows = Rows::new(summary.selection);
-            Computation::run_moments(&MomentInputs { summary, moments, settings }, &mut rows);
+            Computation::run_moments(&MomentInputs { summary, moments, settings }, &mut rows, seconds);
             layers.extend(rows.rows);
         }
         let identities = identities(&summaries);
@@ -112,8 +125,8 @@ impl PointTables {
 }
 
 /// The rows of one selection that come from the sketches.
-fn evaluated(evaluation: &Evaluation<'_>, selection: Selection) -> Result<Rows> {
+fn evaluated(evaluation: &Evaluation<'_>, selection: Selection, seconds: &mut Seconds) -> Result<Rows> {
     let mut rows = Rows::new(selection);
-    Computation::run_sketches(evaluation, &mut rows)?;
+    Computation::run_sketches(evaluation, &mut rows, seconds)?;
     Ok(rows)
 }

@@ -4,6 +4,7 @@ use super::MEASURES;
 use super::evaluation::{Evaluation, MomentInputs};
 use super::family::Family;
 use super::layer_rows::Rows;
+use super::seconds::Seconds;
 use crate::error::Result;
 use crate::sketch::{SketchKind, SketchSet};
 
@@ -74,31 +75,31 @@ impl Computation {
     }
 
     /// Those of the wanted families, each once, in the order in which [`MEASURES`] first names them.
-    fn all(wanted: impl Fn(Family) -> bool) -> Vec<&'static Computation> {
-        let mut found: Vec<&'static Computation> = Vec::new();
+    fn all(wanted: impl Fn(Family) -> bool) -> Vec<(Family, &'static Computation)> {
+        let mut found: Vec<(Family, &'static Computation)> = Vec::new();
         for measure in MEASURES.iter().filter(|measure| wanted(measure.family)) {
             // Several measures may share one: it is known by its address.
-            if !found.iter().any(|known| std::ptr::eq(*known, measure.compute)) {
-                found.push(measure.compute);
+            if !found.iter().any(|(_, known)| std::ptr::eq(*known, measure.compute)) {
+                found.push((measure.family, measure.compute));
             }
         }
         found
     }
 
     /// Computes everything that comes from the moments of one selection.
-    pub(super) fn run_moments(inputs: &MomentInputs<'_>, rows: &mut Rows) {
-        for computation in Computation::all(|_| true) {
+    pub(super) fn run_moments(inputs: &MomentInputs<'_>, rows: &mut Rows, seconds: &mut Seconds) {
+        for (family, computation) in Computation::all(|_| true) {
             if let Function::Moments(compute) = computation.0 {
-                compute(inputs, rows);
+                seconds.spend(family, || compute(inputs, rows));
             }
         }
     }
 
     /// Computes everything that comes from the other sketches over one selection.
-    pub(super) fn run_sketches(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
-        for computation in Computation::all(|family| evaluation.settings.wants(family)) {
+    pub(super) fn run_sketches(evaluation: &Evaluation<'_>, rows: &mut Rows, seconds: &mut Seconds) -> Result<()> {
+        for (family, computation) in Computation::all(|family| evaluation.settings.wants(family)) {
             if let Function::Sketches(compute) = computation.0 {
-                compute(evaluation, rows)?;
+                seconds.spend(family, || compute(evaluation, rows))?;
             }
         }
         Ok(())

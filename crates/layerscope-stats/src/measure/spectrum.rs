@@ -1,14 +1,11 @@
 //! The spectrum of the covariance: how many directions states use.
 
-use layerscope_compute::cpu::Isa;
-
-use super::batches::{self, BATCH};
 use super::evaluation::Evaluation;
 use super::layer_rows::{Estimate, Rows};
 use super::row::Computation;
-use crate::eigen::{eigenvalues, significant};
+use crate::eigen::{eigenvalues, significant, with_square_of};
 use crate::error::Result;
-use crate::sketch::{CentredRows, HashSample, Scatter};
+use crate::sketch::Scatter;
 
 /// Weight of the corpus covariance in [`isoscore_star`].
 const ZETA: f64 = 0.75;
@@ -123,6 +120,30 @@ impl Spectrum {
     }
 }
 
+/// The spectra of a covariance and of an uncentred second moment: one differs from the other by the square of the mean, so both cost little
+/// more than one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Spectra {
+    pub covariance: Option<Spectrum>,
+    pub second_moment: Option<Spectrum>,
+}
+
+impl Spectra {
+    pub fn new(scatter: &Scatter) -> Spectra {
+        let (n, dim) = (scatter.n(), scatter.dim());
+        let Some(covariance) = scatter.covariance() else {
+            return Spectra { covariance: None, second_moment: Spectrum::of_second_moment(scatter) };
+        };
+        // The mean of x x^T is C (n - 1) / n + mu mu^T.
+        let found = with_square_of(scatter.mean(), &covariance, (n - 1) as f64 / n as f64);
+        let rank = |rank: u64| usize::try_from(rank).map_or(dim, |rank| rank.min(dim));
+        let (centred, uncentred) = found.unzip();
+        let spectrum =
+            |values: Option<Vec<f64>>, most: u64| values.map(|values| Spectrum { values: significant(values, rank(most)), dim, n });
+        Spectra { covariance: spectrum(centred, n - 1), second_moment: spectrum(uncentred, n) }
+    }
+}
+
 /// (PR - 1) / (d - 1).
 fn isoscore(participation_ratio: f64, dim: usize) -> Option<f64> {
     (dim > 1).then(|| (participation_ratio - 1.0) / (dim - 1) as f64)
@@ -167,8 +188,8 @@ fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
         }
         add_rows(scatter, evaluation.spectrum(), evaluation.second_moment(), rows);
     }
-    if let Some(sample) = evaluation.sample().filter(|_| rows.selection.is_of_sample()) {
-        add_batches(sample, scatter, rows);
+    if let Some(batches) = evaluation.batches().filter(|_| rows.selection.is_of_sample()) {
+        batches.add_rows(rows);
     }
     Ok(())
 }
@@ -186,23 +207,4 @@ pub(super) fn add_rows(scatter: &Scatter, centred: Option<&Spectrum>, uncentred:
     rows.push("top_variance_1", top_variance(scatter, 1), n);
     rows.push("top_variance_3", top_variance(scatter, 3), n);
     rows.push("top_variance_10", top_variance(scatter, 10), n);
-}
-
-/// The rows over batches of the kept sample; `corpus` are all states.
-fn add_batches(sample: &HashSample, corpus: &Scatter, rows: &mut Rows) {
-    let states = batches::states(sample);
-    let (mut anisotropies, mut stars) = (Vec::new(), Vec::new());
-    let (mut centred, mut scatter) = (CentredRows::new(), Scatter::default());
-    let mut n = 0;
-    for batch in batches::of(sample.len(), BATCH) {
-        let chosen: Vec<u32> = batch.map(|row| row as u32).collect();
-        n += chosen.len() as u64;
-        centred.fill_states(Isa::detect(), &states, sample.dim(), &chosen);
-        scatter.fill(Isa::detect(), &centred);
-        anisotropies.push(Spectrum::of_covariance(&scatter).and_then(|spectrum| spectrum.anisotropy()));
-        stars.push(isoscore_star(&scatter, corpus));
-    }
-    rows.push_variant("anisotropy_svd", "batch4096", Estimate::new(batches::mean(&anisotropies), n));
-    rows.push_variant("anisotropy_svd", "batch4096_std", Estimate::new(batches::deviation(&anisotropies), n));
-    rows.push("isoscore_star", batches::mean(&stars), n);
 }

@@ -40,6 +40,7 @@ pub use pairs::{BatchPairs, Pairs};
 pub use peaks::{BatchPeaks, Counts, Peaks};
 pub use point_moments::PointMoments;
 pub use sample::{HashSample, Kept, SampleKey, TokenSamples, sample_hash};
+pub(crate) use scatter::mean_of;
 pub use scatter::{CentredRows, Scatter};
 pub use sequences::SequenceSimilarity;
 pub use set::SketchSet;

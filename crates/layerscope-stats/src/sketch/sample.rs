@@ -1,5 +1,6 @@
 //! A sample of states that depends on nothing but their ids.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use layerscope_compute::cpu::Isa;
@@ -92,6 +93,14 @@ impl HashSample {
     /// The kept states in the order of their hashes.
     pub fn iter(&self) -> impl Iterator<Item = Kept<'_>> {
         self.places.iter().map(|(&(hash, key), &place)| Kept { hash, key, state: &self.states[place * self.dim..][..self.dim] })
+    }
+
+    /// The kept states in the order of their hashes, row by row; copied only if they came in another order.
+    pub(crate) fn states(&self) -> Cow<'_, [f32]> {
+        match self.places.values().copied().eq(0..self.len()) {
+            true => Cow::Borrowed(&self.states[..self.len() * self.dim]),
+            false => Cow::Owned(self.iter().flat_map(|kept| kept.state.iter().copied()).collect()),
+        }
     }
 
     /// Those of the kept states whose norm does not exceed a threshold.

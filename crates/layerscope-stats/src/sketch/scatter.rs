@@ -75,7 +75,7 @@ for_each_isa! {
     ///
     /// A sum of f32 numbers in f64 has 29 bits to spare: what it is off by is nothing beside deviations from it, and the mean of equal
     /// numbers is that number.
-    pub(super) fn mean_of = mean_of_body; (states: &[f32], rows: &[u32], mean: &mut [f64])
+    pub(crate) fn mean_of = mean_of_body; (states: &[f32], rows: &[u32], mean: &mut [f64])
 }
 
 #[inline(always)]
@@ -125,7 +125,7 @@ impl Scatter {
     }
 
     /// Forgets all states but keeps the memory.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.n = 0;
     }
 

@@ -15,7 +15,7 @@ use crate::text::{bytes, grouped};
 /// What a worker holds beside its activations for every row: ids, positions, groups, norms, segments.
 const BYTES_PER_ROW: usize = 96;
 /// A row of the group table while it is made and written.
-const BYTES_PER_TABLE_ROW: usize = 420;
+pub const BYTES_PER_TABLE_ROW: usize = 420;
 /// A number of the sample while dimensions, partitions and clusters are computed: as stored, as sampled, centred and projected, in f32 and f64.
 const BYTES_PER_SAMPLED_NUMBER: usize = 32;
 /// A kept state of a chosen token in its table, while that is made and written.
@@ -32,6 +32,12 @@ pub const STREAMS: usize = 3;
 const LARGEST_MATRIX: u64 = 3;
 /// Code, stacks and small things that are touched only once the model runs.
 const SLACK: u64 = 10 << 20;
+
+/// What the tables of a point take while they are computed, beside what is read.
+pub fn while_computed(dim: usize, sample: usize, has_covariance: bool) -> usize {
+    let matrices = if has_covariance { MATRICES_AT_THE_END * dim * dim * size_of::<f64>() } else { 0 };
+    matrices + if sample == 0 { 0 } else { sample * dim * BYTES_PER_SAMPLED_NUMBER + NEIGHBOUR_BYTES }
+}
 
 /// Sizes that decide memory.
 #[derive(Clone, Copy, Debug)]
@@ -85,16 +91,15 @@ impl Estimate {
         let worker = worker.host + rows * BYTES_PER_ROW;
         let point = device.point_memory(&sizes.state).host;
         let massive = sizes.state.massive_bytes();
-        let matrices = if sketches.contains(SketchKind::Covariance) { MATRICES_AT_THE_END * dim * dim * size_of::<f64>() } else { 0 };
         // Kept states as read, and sorted into the sample and the chosen tokens.
         let kept = sizes.state.kept * dim * size_of::<f32>();
         let token_rows = sizes.points * (sizes.state.kept - sizes.sample) * BYTES_PER_TOKEN_ROW;
-        let sample = if sizes.sample == 0 { 0 } else { sizes.sample * dim * BYTES_PER_SAMPLED_NUMBER + NEIGHBOUR_BYTES };
+        let computed = while_computed(dim, sizes.sample, sketches.contains(SketchKind::Covariance));
         let share = |segment: &super::route::Segment| Share {
             weights: leg_memory(device, &model.spec, &model.plan, segment.leg).host as u64,
             points: segment.points.len(),
         };
-        let tables = 2 * point + kept + sizes.points * groups * BYTES_PER_TABLE_ROW + token_rows + matrices + sample;
+        let tables = 2 * point + kept + sizes.points * groups * BYTES_PER_TABLE_ROW + token_rows + computed;
         Estimate {
             fixed: resident + (worker * sizes.threads) as u64 + SLACK,
             shares: way.segments.iter().map(share).collect(),

@@ -13,12 +13,14 @@ use super::text::{Found, Text};
 use crate::checkpoint::tokenizer::load_tokenizer;
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
+use crate::process::system;
 use crate::settings::parse::ignored_scheduler;
 use crate::store::folder::Folder;
 use crate::store::state::Fingerprint;
 use crate::store::stored::{MANIFEST, STATE, StoredRun, read_manifest};
 use crate::store::work::{Work, expect_same};
 use crate::store::write::{Ending, write_run};
+use crate::tables::make::Resources;
 
 /// Carries out a plan on the model in `folder`: text, spool, model, sketches, tables. Returns the manifest.
 pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Manifest> {
@@ -44,7 +46,9 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
         plan.device.run(plan.dtype, journey)?;
         timings = Some(work.timings().timings());
     }
-    let ending = Ending { threads: plan.threads, warnings, timings };
+    // Without a limit, no more than the run has taken already.
+    let memory = plan.max_memory.unwrap_or_else(|| system::peak().unwrap_or(0));
+    let ending = Ending { resources: Resources { threads: plan.threads, memory }, warnings, timings };
     let manifest = write_run(&store, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
     if !plan.keep_work {
         work.remove()?;

@@ -14,9 +14,10 @@ use super::facts::{Facts, PointFacts};
 use super::point_name::PointName;
 use super::state::StateFile;
 use crate::error::{Error, Result};
+use crate::measure::estimate::while_computed;
 use crate::measure::items::{ItemId, document_number};
 use crate::measure::kept::{Kept, KeptKey};
-use crate::tables::make::{PointSource, Tables, norm_tables, tables};
+use crate::tables::make::{PointSource, Resources, Tables, norm_tables, tables};
 
 /// Everything needed to merge or to recompute the tables.
 pub const STATE: &str = "state.safetensors";
@@ -98,8 +99,8 @@ impl StoredRun {
     }
 
     /// All tables, computed from the state.
-    pub fn tables(&self, threads: usize, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
-        tables(&self.facts, &StoredPoints::new(self)?, threads, show)
+    pub fn tables(&self, resources: Resources, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
+        tables(&self.facts, &StoredPoints::new(self)?, resources, show)
     }
 
     /// The tables of norms and cosines alone.
@@ -147,6 +148,14 @@ impl<'a> StoredPoints<'a> {
 }
 
 impl PointSource for StoredPoints<'_> {
+    fn memory(&self, point: &PointFacts) -> u64 {
+        let (state, kept) = (self.run.state.bytes(&point.at.stored()), self.run.sample.bytes(&point.at.stored()));
+        let sample = self.kept.classes.first().map_or(0, Vec::len);
+        let has_covariance = self.run.state.bytes(&format!("{}.covariance", point.at.stored())) > 0;
+        // The state and the next point's, and kept states as read and as sorted.
+        (2 * (state + kept) + while_computed(self.run.facts.width_of(point), sample, has_covariance)) as u64
+    }
+
     fn state(&self, point: &PointFacts) -> Result<PointState> {
         self.run.point(point.at)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
+use layerscope_compute::parallel::in_order;
 use layerscope_error::{line, setting};
 use layerscope_model::Point;
 use layerscope_report::manifest::Timings;
@@ -22,6 +23,8 @@ use crate::checkpoint::weights::norms_table;
 use crate::error::{Error, Result};
 use crate::measure::kept::Kept;
 use crate::measure::timings::shared_among;
+use crate::process::system;
+use crate::tables::make::Resources;
 
 /// Refuses a folder that holds a run, unless it may be overwritten.
 pub fn refuse_run(out: &Path, overwrite: bool) -> Result<()> {
@@ -83,8 +86,8 @@ pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, ke
 
 /// What the manifest says of the way a run ended.
 pub struct Ending {
-    /// Threads for what is computed at the end.
-    pub threads: usize,
+    /// Threads and memory for what is computed at the end.
+    pub resources: Resources,
     /// What the user should know.
     pub warnings: Vec<String>,
     /// Where the time went until now; None: as far as the states tell.
@@ -93,7 +96,7 @@ pub struct Ending {
 
 impl Default for Ending {
     fn default() -> Ending {
-        Ending { threads: crate::process::system::processors(), warnings: Vec::new(), timings: None }
+        Ending { resources: Resources { threads: system::processors(), memory: system::at_hand() }, warnings: Vec::new(), timings: None }
     }
 }
 
@@ -101,26 +104,28 @@ impl Default for Ending {
 pub fn write_run(store: &Folder, ending: &Ending, show: &mut dyn FnMut(usize, usize)) -> Result<Manifest> {
     let start = Instant::now();
     let run = StoredRun::open(&store.path(""))?;
-    let tables = run.tables(ending.threads, show)?;
+    let tables = run.tables(ending.resources, show)?;
     let computing = start.elapsed().as_secs_f64();
-    for (name, table) in [("layers", &tables.layers), ("groups", &tables.groups), ("components", &tables.components)] {
-        put_table(store, &format!("{name}.parquet"), table)?;
-    }
-    put_table(store, "norms.parquet", &norms_table(&run.facts.norms)?)?;
-    for (name, table) in [
-        ("spectra", &tables.spectra),
-        ("tokens", &tables.tokens),
-        ("token_components", &tables.token_components),
-        ("massive", &tables.massive),
-    ] {
-        match table {
-            Some(table) => put_table(store, &format!("{name}.parquet"), table)?,
-            None => store.remove(&format!("{name}.parquet"))?,
-        }
-    }
+    let norms = norms_table(&run.facts.norms)?;
+    let files: [(&str, Option<&Table>); 8] = [
+        ("layers", Some(&tables.layers)),
+        ("groups", Some(&tables.groups)),
+        ("components", Some(&tables.components)),
+        ("norms", Some(&norms)),
+        ("spectra", tables.spectra.as_ref()),
+        ("tokens", tables.tokens.as_ref()),
+        ("token_components", tables.token_components.as_ref()),
+        ("massive", tables.massive.as_ref()),
+    ];
+    // Each waits for the disk, so all are written at once.
+    let written = in_order(files.len(), files.len(), |at| match files[at] {
+        (name, Some(table)) => put_table(store, &format!("{name}.parquet"), table),
+        (name, None) => store.remove(&format!("{name}.parquet")),
+    });
+    written.into_iter().collect::<Result<()>>()?;
     let seconds = start.elapsed().as_secs_f64();
     let mut timings = ending.timings.clone().unwrap_or_else(|| run.facts.timings.clone());
-    timings.add(&Timings { tables: shared_among(computing, &BTreeMap::new()), write: seconds - computing, ..Timings::default() });
+    timings.add(&Timings { tables: shared_among(computing, &tables.timings), write: seconds - computing, ..Timings::default() });
     let manifest = of_run(&run.facts, &tables, (run.facts.seconds + seconds, timings), &ending.warnings);
     put_manifest(store, &manifest)?;
     Ok(manifest)

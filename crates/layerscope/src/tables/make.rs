@@ -1,16 +1,20 @@
-//! From the state of a run to its tables, one point in memory at a time.
+//! From the state of a run to its tables, few points in memory at a time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
 
 use layerscope_report::{Column, Table};
 use layerscope_stats::PointState;
 use layerscope_stats::measure::{
-    ComponentRow, Family, GroupRow, Identity, LayerRow, PointInputs, PointTables, Selection, Settings, StatesTables, TokenComponentRow,
-    TokenRow,
+    ComponentRow, Family, GroupRow, Identity, LayerRow, PointInputs, PointTables, Seconds, Selection, Settings, StatesTables,
+    TokenComponentRow, TokenRow,
 };
 use layerscope_stats::sketch::{HashSample, LARGEST, MassiveGroup, Sketches, TokenSamples};
 
+use super::points;
 use crate::error::Result;
+use crate::measure::estimate::BYTES_PER_TABLE_ROW;
+use crate::process::system;
 use crate::store::facts::{Facts, PointFacts};
 
 /// The tables of a run.
@@ -36,10 +40,23 @@ pub struct Tables {
     pub notes: Vec<String>,
     /// States that were left out, over all points.
     pub excluded: u64,
+    /// Wall seconds by family of measures, and of reading, summed over points.
+    pub timings: BTreeMap<String, f64>,
+}
+
+/// What making tables may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Resources {
+    /// Threads.
+    pub threads: usize,
+    /// Bytes that this process may occupy.
+    pub memory: u64,
 }
 
 /// Where the states of a run are, one point at a time.
-pub trait PointSource {
+pub trait PointSource: Sync {
+    /// Bytes that it takes to make the tables of a point.
+    fn memory(&self, point: &PointFacts) -> u64;
     /// The sketches of a point, without its kept states.
     fn state(&self, point: &PointFacts) -> Result<PointState>;
     /// Those beside the moments alone.
@@ -62,24 +79,52 @@ pub fn norm_tables(facts: &Facts, source: &dyn PointSource) -> Result<Tables> {
 }
 
 /// All tables; `show` hears how many points are done.
-pub fn tables(facts: &Facts, source: &dyn PointSource, threads: usize, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
+pub fn tables(facts: &Facts, source: &dyn PointSource, resources: Resources, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
     let mut builder = Builder::new(facts, source);
-    for (at, point) in facts.points.iter().enumerate() {
-        show(at, facts.points.len());
-        let state = source.state(point)?;
-        let next = facts.points.get(at + 1).map(|next| source.sketches(next)).transpose()?;
-        let (sample, tokens) = source.kept(point)?;
-        let inputs = PointInputs {
-            moments: &state.moments,
-            sketches: &state.sketches,
-            next: next.as_ref(),
-            sample: Some(&sample).filter(|sample| !sample.is_empty()),
-            tokens: Some(&tokens).filter(|tokens| tokens.iter().next().is_some()),
-        };
-        builder.excluded += state.excluded;
-        builder.add(at, PointTables::new(inputs, &settings(facts, point, threads))?);
-    }
+    let count = facts.points.len();
+    let each = facts.points.iter().map(|point| source.memory(point)).max().unwrap_or(0);
+    let rows = (count * facts.groups.len() * BYTES_PER_TABLE_ROW) as u64;
+    let free = resources.memory.saturating_sub(system::resident().unwrap_or(0) + rows);
+    let at_once = points::at_once(count, resources.threads, each, free);
+    let threads = (resources.threads / at_once).max(1);
+    show(0, count);
+    let take = |at: usize, (excluded, tables, seconds): (u64, PointTables, BTreeMap<&'static str, f64>)| {
+        builder.excluded += excluded;
+        builder.add(at, tables);
+        seconds.into_iter().for_each(|(name, seconds)| *builder.timings.entry(name.to_owned()).or_default() += seconds);
+        if at + 1 < count {
+            show(at + 1, count);
+        }
+        Ok(())
+    };
+    points::in_order(count, at_once, |at| point_tables(facts, source, at, threads), take)?;
     builder.finish()
+}
+
+/// What there is of one point: states left out, tables, seconds.
+fn point_tables(
+    facts: &Facts,
+    source: &dyn PointSource,
+    at: usize,
+    threads: usize,
+) -> Result<(u64, PointTables, BTreeMap<&'static str, f64>)> {
+    let (start, point) = (Instant::now(), &facts.points[at]);
+    let settings = settings(facts, point, threads);
+    let state = source.state(point)?;
+    let next = facts.points.get(at + 1).filter(|_| settings.families.contains(&Family::Layers));
+    let next = next.map(|next| source.sketches(next)).transpose()?;
+    let (sample, tokens) = source.kept(point)?;
+    let read = start.elapsed().as_secs_f64();
+    let inputs = PointInputs {
+        moments: &state.moments,
+        sketches: &state.sketches,
+        next: next.as_ref(),
+        sample: Some(&sample).filter(|sample| !sample.is_empty()),
+        tokens: Some(&tokens).filter(|tokens| tokens.iter().next().is_some()),
+    };
+    let (tables, Seconds(mut seconds)) = PointTables::timed(inputs, &settings)?;
+    seconds.insert("read", read);
+    Ok((state.excluded, tables, seconds))
 }
 
 fn settings(facts: &Facts, point: &PointFacts, threads: usize) -> Settings {
@@ -112,6 +157,7 @@ struct Builder<'a> {
     identities: Vec<(usize, Identity)>,
     notes: Vec<String>,
     excluded: u64,
+    timings: BTreeMap<String, f64>,
 }
 
 impl<'a> Builder<'a> {
@@ -130,6 +176,7 @@ impl<'a> Builder<'a> {
             identities: Vec::new(),
             notes: Vec::new(),
             excluded: 0,
+            timings: BTreeMap::new(),
         }
     }
 
@@ -166,6 +213,7 @@ impl<'a> Builder<'a> {
             identities: self.identities_table()?,
             notes: self.notes,
             excluded: self.excluded,
+            timings: self.timings,
         })
     }
 

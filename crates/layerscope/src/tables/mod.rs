@@ -4,6 +4,7 @@ pub(crate) mod compare;
 pub(crate) mod lists;
 pub(crate) mod make;
 pub(crate) mod overview;
+pub(crate) mod points;
 pub(crate) mod select;
 pub(crate) mod stack;
 pub(crate) mod states;

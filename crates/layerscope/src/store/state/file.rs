@@ -149,6 +149,12 @@ impl StateFile {
         })
     }
 
+    /// Bytes of the tensors under `prefix.`.
+    pub fn bytes(&self, prefix: &str) -> usize {
+        let prefix = format!("{prefix}.");
+        self.tensors.range(prefix.clone()..).take_while(|(name, _)| name.starts_with(&prefix)).map(|(_, stored)| stored.bytes).sum()
+    }
+
     /// The tensors under `prefix.`, without the prefix, each checked against its checksum.
     pub fn read(&self, prefix: &str) -> Result<Tensors<'static>> {
         let prefix = format!("{prefix}.");
