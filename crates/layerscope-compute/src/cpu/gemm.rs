@@ -70,7 +70,7 @@ pub(super) trait RightSide {
     /// Inner dimension and columns.
     fn size(&self) -> (usize, usize);
     /// `depth` inner indices of a panel from `l` on, in the layout of the kernel; `wide` is working memory.
-    fn block<'a>(&'a self, panel: usize, l: usize, depth: usize, wide: &'a mut [f32]) -> &'a [f32];
+    fn block<'a, K: Kernel>(&'a self, panel: usize, l: usize, depth: usize, wide: &'a mut [f32]) -> &'a [f32];
     /// What must be read from memory for that block.
     fn ahead(&self, panel: usize, l: usize, depth: usize) -> &[f32];
 }
@@ -82,7 +82,7 @@ impl RightSide for Panels {
     }
 
     #[inline(always)]
-    fn block<'a>(&'a self, panel: usize, l: usize, depth: usize, _: &'a mut [f32]) -> &'a [f32] {
+    fn block<'a, K: Kernel>(&'a self, panel: usize, l: usize, depth: usize, _: &'a mut [f32]) -> &'a [f32] {
         &self.panel(panel, l)[..depth * PANEL]
     }
 
@@ -223,7 +223,7 @@ fn blocks<K: Kernel, B: RightSide>(product: Product<B>, packed: &mut [f32]) {
                 let width = PANEL.min(columns - j0);
                 // What is needed after this block is prefetched, or the first tile on every panel waits for a distant cache.
                 let next = if panel + 1 < part.panels.end { b.ahead(panel + 1, l0, depth) } else { &[] };
-                let b_block = b.block(panel, l0, depth, wide);
+                let b_block = b.block::<K>(panel, l0, depth, wide);
                 for (place, i0) in (0..rows).step_by(tile).enumerate() {
                     let height = tile.min(rows - i0);
                     let ahead = next.get(place * depth * AHEAD..).unwrap_or(b_block).as_ptr();

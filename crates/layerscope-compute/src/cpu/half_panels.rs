@@ -7,7 +7,7 @@ use half::{bf16, f16};
 
 use super::floats::Floats;
 use super::gemm::RightSide;
-use super::kernels::LINE;
+use super::kernels::{Kernel, LINE, Portable};
 use super::math;
 use super::panels::{PANEL, fill_panel};
 use crate::{HostTensor, HostValues, Result};
@@ -96,11 +96,11 @@ impl RightSide for Widened<'_> {
     }
 
     #[inline(always)]
-    fn block<'a>(&'a self, panel: usize, l: usize, depth: usize, wide: &'a mut [f32]) -> &'a [f32] {
+    fn block<'a, K: Kernel>(&'a self, panel: usize, l: usize, depth: usize, wide: &'a mut [f32]) -> &'a [f32] {
         let from = &self.0.panel(panel, l / 2)[..depth.div_ceil(2) * PANEL];
         let to = &mut wide[..depth.next_multiple_of(2) * PANEL];
         match self.0.half {
-            Half::Bf16 => widen(from, to, |bits| bits << 16, |bits| bits & 0xffff_0000),
+            Half::Bf16 => K::widen_bf16(from, to),
             Half::F16 => widen(from, to, |bits| f16_as_f32(bits & 0xffff), |bits| f16_as_f32(bits >> 16)),
         }
         &wide[..depth * PANEL]
@@ -122,7 +122,7 @@ impl RightSide for Pairs<'_> {
     }
 
     #[inline(always)]
-    fn block<'a>(&'a self, panel: usize, l: usize, _: usize, _: &'a mut [f32]) -> &'a [f32] {
+    fn block<'a, K: Kernel>(&'a self, panel: usize, l: usize, _: usize, _: &'a mut [f32]) -> &'a [f32] {
         self.0.panel(panel, l)
     }
 
@@ -134,7 +134,7 @@ impl RightSide for Pairs<'_> {
 
 /// A line of pairs becomes a line of first numbers and a line of second ones.
 #[inline(always)]
-fn widen(pairs: &[f32], wide: &mut [f32], first: impl Fn(u32) -> u32, second: impl Fn(u32) -> u32) {
+pub(super) fn widen(pairs: &[f32], wide: &mut [f32], first: impl Fn(u32) -> u32, second: impl Fn(u32) -> u32) {
     let (lines, _) = pairs.as_chunks::<PANEL>();
     let (targets, _) = wide.as_chunks_mut::<{ 2 * PANEL }>();
     for (target, line) in targets.iter_mut().zip(lines) {
@@ -184,7 +184,7 @@ mod tests {
                 let mut wide = vec![f32::NAN; 38 * PANEL];
                 for (panel, used) in [(0, 32), (1, 9)] {
                     let widened = Widened(&panels);
-                    let block = widened.block(panel, first, depth, &mut wide);
+                    let block = widened.block::<Portable>(panel, first, depth, &mut wide);
                     for (l, line) in block.chunks_exact(PANEL).enumerate() {
                         let columns: Vec<f32> = (0..used).map(|j| expected[(panel * PANEL + j) * k + first + l]).collect();
                         assert_eq!((&line[..used], line[used..].iter().all(|&x| x == 0.0)), (&columns[..], true));

@@ -176,7 +176,7 @@ pub const SETTINGS: &[Row] = &[
     row(Resources, "device", Words("DEVICE", Device::NAMES), Some("auto"), Role::Resources,
         "Device to run on"),
     row(Resources, "dtype", Words("TYPE", &["f32", "bf16"]), Some("f32"), Numbers,
-        "Numbers of the model's products: f32 is exact; bf16 is about twice as fast on processors with instructions for it, with relative errors near 1 %"),
+        "Numbers in which the model multiplies; bf16 is about twice as fast on processors with instructions for it, and moves states by up to 1 %"),
     row(Resources, "order", Words("HOW", &["auto", "batch", "block"]), Some("auto"), Role::Resources,
         "Take every batch through the whole model (batch), or all batches through one block after another (block), which needs little memory; auto chooses by the memory"),
     row(Resources, "stretch-tokens", Value("N", "a number of tokens"), None, Role::Resources,
