@@ -34,3 +34,8 @@ def states():
         x[:, 3] += 300 * layer
         layers.append(x.astype(np.float32))
     return layers, groups, documents, positions
+
+
+def untimed(text):
+    """What is shown of a run, without the lines that say how long it took."""
+    return [line for line in text.strip().splitlines() if not line.startswith(("time: ", "      "))]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import layerscope as ls
 import pytest
-from conftest import HELD_OUT
+from conftest import HELD_OUT, untimed
 
 SETTINGS = {"limit": 80, "frequency": "3:1000", "measures": "all", "sample_states": 300}
 
@@ -35,7 +35,8 @@ def test_call_and_command_give_identical_tables(run, tmp_path):
     for name in ("layers", "groups", "components", "spectra", "tokens", "norms"):
         ours, theirs = (run.folder / f"{name}.parquet", tmp_path / "run" / f"{name}.parquet")
         assert ours.read_bytes() == theirs.read_bytes(), name
-    assert done.stdout.strip() == run.summary().strip()
+    assert untimed(done.stdout) == untimed(run.summary())
+    assert set(run.manifest["timings"]) == {"read", "tokenize", "load", "pilot", "forward", "sketches", "tables", "write"}
     manifest = ls.load(tmp_path / "run").manifest
     assert manifest["command"][:3] == ["layerscope", "measure", "--model"]
     assert run.manifest["command"][0] == "layerscope.measure" and "limit=80" in run.manifest["command"]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use layerscope_report::Run;
+use layerscope_report::manifest::Timings;
 
 use super::select::with_frequency;
 use super::states::{about_massive, chosen};
@@ -10,6 +11,10 @@ use super::summary::summary_table;
 use super::trajectory::{final_norm_summary, trajectory_summary};
 use crate::error::Result;
 use crate::text::grouped;
+
+/// Characters of a terminal's line.
+const WIDTH: usize = 80;
+const HEADING: &str = "time: ";
 
 /// What was measured, and the summary of all layers, of the states to show first.
 pub fn overview(folder: &Path) -> Result<String> {
@@ -38,8 +43,7 @@ pub fn overview_of(folder: &Path, states: Option<&str>) -> Result<String> {
             run.manifest.grouping.as_deref().unwrap_or_default()
         ),
     ];
-    let time = run.manifest.timings.as_ref().map(ToString::to_string).filter(|time| !time.is_empty());
-    lines.extend(time.map(|time| format!("time: {time}")));
+    lines.extend(run.manifest.timings.as_ref().map(time_lines).unwrap_or_default());
     lines.extend(run.manifest.warnings().iter().map(|warning| format!("warning: {warning}")));
     lines.extend(about_massive(&[(None, &run.layers)], states));
     lines.push(String::new());
@@ -51,6 +55,22 @@ pub fn overview_of(folder: &Path, states: Option<&str>) -> Result<String> {
         lines.extend([String::new(), norm]);
     }
     Ok(lines.join("\n"))
+}
+
+/// `time: read 0.3 s, ...` in lines that a terminal holds; nothing of a run that took no time worth telling.
+fn time_lines(timings: &Timings) -> Vec<String> {
+    let told = timings.to_string();
+    let mut lines: Vec<String> = Vec::new();
+    for part in told.split_inclusive(", ").filter(|part| !part.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if line.len() + part.trim_end().len() <= WIDTH => line.push_str(part),
+            last => {
+                let heading = if last.is_none() { HEADING } else { "" };
+                lines.push(format!("{heading:<indent$}{part}", indent = HEADING.len()));
+            }
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 /// The summary of all layers for other frequencies.
