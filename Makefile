@@ -60,13 +60,13 @@ lint: ## Formatting, clippy, documentation and licences
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
 	$(PYTHON) tools/check_licences.py
 
-bench: $(WORK)/ready $(PACKAGE)/ready $(OTHERS)/ready ## Speed against the reference library and others, and of matrix products
+bench: $(WORK)/ready $(SMOLLM2) $(PACKAGE)/ready $(OTHERS)/ready ## Speed against the reference library and others, and of matrix products
 	cargo build --release --workspace --examples
 	cargo run --release --manifest-path benches/products/Cargo.toml --target-dir target/products
 	$(REFERENCE) tools/bench.py $(WORK)/minilm $(WORK)/bert $(WORK)/gpt2
 	$(REFERENCE) tools/bench_statistics.py $(WORK)/minilm $(WORK)/bert --text pocket/corpus/sample.txt.gz
 	target/release/examples/lens_speed
-	$(OTHERS)/bin/python tools/cross_check.py speed
+	$(OTHERS)/bin/python tools/cross_check.py speed $(WORK)/minilm=3 $(SMOLLM2)=15
 	$(call install_wheel,$(PACKAGE)/bin/python)
 	$(PACKAGE)/bin/python tools/bench_collector.py
 
