@@ -67,7 +67,7 @@ bench: $(WORK)/ready $(SMOLLM2) $(PACKAGE)/ready $(OTHERS)/ready ## Speed agains
 	$(REFERENCE) tools/bench_runs.py $(WORK)/bert $(WORK)/minilm $(SMOLLM2)
 	$(REFERENCE) tools/bench_statistics.py $(WORK)/minilm $(WORK)/bert --text pocket/corpus/sample.txt.gz
 	target/release/examples/lens_speed
-	$(OTHERS)/bin/python tools/cross_check.py speed
+	$(OTHERS)/bin/python tools/cross_check.py speed $(WORK)/minilm=3 $(SMOLLM2)=15
 	$(call install_wheel,$(PACKAGE)/bin/python)
 	$(PACKAGE)/bin/python tools/bench_collector.py
 

@@ -2,7 +2,8 @@
 
     cross_check.py write   makes the clouds and what those packages say of them (crates/layerscope-stats/tests/data)
     cross_check.py check   makes them again and compares with what is committed
-    cross_check.py speed   TwoNN on 20,000 x 768 points, ours beside DADApy and scikit-dimension, each on all cores
+    cross_check.py speed MODEL=LAYER...   the intrinsic dimension of 20,000 states of a layer: all of ours beside TwoNN of DADApy and of scikit-dimension,
+                           each on all cores
 
 The crate's test `cross_check` holds our values against the committed ones, so that it needs none of these packages.
 
@@ -103,45 +104,75 @@ def check() -> None:
     print(f"{len(committed)} values as committed")
 
 
-def speed() -> None:
+def kept_states(model: str, layer: str, folder: pathlib.Path) -> np.ndarray:
+    """Different states of a layer on the sentences of novels that the repository has."""
+    command = [ROOT / "target/release/layerscope", "measure", "--model", model, "--corpus", ROOT / "pocket/corpus/sample.txt.gz", "--layers", layer]
+    command += ["--measures", "dimension", "--tokens", "none", "--limit", "1000", "--sample-states", "20000", "--out", folder, "--quiet"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    with open(folder / "sample.safetensors", "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        start = file.tell()
+        [(_, tensor)] = [(name, tensor) for name, tensor in header.items() if name.endswith(".kept")]
+        first, last = tensor["data_offsets"]
+        file.seek(start + first)
+        states = np.frombuffer(file.read(last - first), dtype=np.float32).reshape(tensor["shape"])
+    _, different = np.unique(states, axis=0, return_index=True)
+    return states[np.sort(different)]
+
+
+def timed(work):
+    start = time.perf_counter()
+    value = work()
+    return time.perf_counter() - start, value
+
+
+def of_dadapy(points: np.ndarray) -> float:
     import dadapy
+
+    data = dadapy.Data(coordinates=points, maxk=2, verbose=False)
+    data.compute_distances(maxk=2)
+    return float(data.compute_id_2NN()[0])
+
+
+def of_skdim(points: np.ndarray) -> float:
     import skdim
 
-    rows, dim = 20_000, 768
-    random = np.random.RandomState(0)
-    # States have a decaying spectrum: components of standard deviation 1 / sqrt(rank), turned.
-    cloud = (random.randn(rows, dim) / np.sqrt(np.arange(1, dim + 1))) @ np.linalg.qr(random.randn(dim, dim))[0]
-    cloud = cloud.astype(np.float32)
-    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "layerscope-stats", "--example", "lens_speed"], cwd=ROOT, check=True)
+    return float(skdim.id.TwoNN(discard_fraction=0.1).fit(points).dimension_)
 
-    def timed(work):
-        start = time.perf_counter()
-        value = work()
-        return time.perf_counter() - start, value
 
-    def of_dadapy(points):
-        data = dadapy.Data(coordinates=points, maxk=2, verbose=False)
-        data.compute_distances(maxk=2)
-        return float(data.compute_id_2NN()[0])
+def of_layerscope(file: str, shape: tuple[int, int]) -> tuple[float, float]:
+    command = [ROOT / "target/release/examples/lens_speed", "dimension", file, *map(str, shape)]
+    seconds, _, line = map(float, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+    return seconds, line
 
-    rounds: dict[str, list[tuple[float, float]]] = {"layerscope": [], "dadapy": [], "scikit-dimension": []}
-    points = cloud.astype(np.float64)
-    with tempfile.NamedTemporaryFile() as file:
-        cloud.tofile(file.name)
-        command = [ROOT / "target/release/examples/lens_speed", "twonn", file.name, str(rows), str(dim)]
-        for _ in range(ROUNDS):
-            seconds, _, line = map(float, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
-            rounds["layerscope"].append((seconds, line))
-            rounds["dadapy"].append(timed(lambda: of_dadapy(points)))
-            rounds["scikit-dimension"].append(timed(lambda: float(skdim.id.TwoNN(discard_fraction=0.1).fit(points).dimension_)))
-    seconds = {name: statistics.median(seconds for seconds, _ in results) for name, results in rounds.items()}
-    for name, results in rounds.items():
-        print(f"{name:18} {seconds[name]:8.2f} s (median of {ROUNDS})   dimension {results[0][1]:.6f}")
-    print(json.dumps({"twonn_speedup": round(min(seconds["dadapy"], seconds["scikit-dimension"]) / seconds["layerscope"], 2)}))
+
+def speed(models: list[str]) -> None:
+    for package in (["layerscope"], ["layerscope-stats", "--example", "lens_speed"]):
+        subprocess.run(["cargo", "build", "--release", "--quiet", "-p", *package], cwd=ROOT, check=True)
+    for model, layer in (model.rsplit("=", 1) for model in models):
+        with tempfile.TemporaryDirectory() as folder:
+            states = kept_states(model, layer, pathlib.Path(folder) / "run")
+            file, points = str(pathlib.Path(folder) / "states"), states.astype(np.float64)
+            states.tofile(file)
+            print(f"{model}, layer {layer}: {states.shape[0]} different states of width {states.shape[1]}")
+            rounds: dict[str, list[tuple[float, float]]] = {"layerscope": [], "dadapy": [], "scikit-dimension": []}
+            for _ in range(ROUNDS):
+                rounds["layerscope"].append(of_layerscope(file, states.shape))
+                rounds["dadapy"].append(timed(lambda: of_dadapy(points)))
+                rounds["scikit-dimension"].append(timed(lambda: of_skdim(points)))
+        seconds = {name: statistics.median(seconds for seconds, _ in results) for name, results in rounds.items()}
+        for name, results in rounds.items():
+            print(f"{name:18} {seconds[name]:8.2f} s (median of {ROUNDS})   dimension {results[0][1]:.6f}")
+        print(json.dumps({name: round(seconds[name] / seconds["layerscope"], 2) for name in ("dadapy", "scikit-dimension")}))
 
 
 if __name__ == "__main__":
-    modes = {"write": write, "check": check, "speed": speed}
-    if len(sys.argv) != 2 or sys.argv[1] not in modes:
-        sys.exit("usage: cross_check.py write|check|speed")
-    modes[sys.argv[1]]()
+    match sys.argv[1:]:
+        case ["write"]:
+            write()
+        case ["check"]:
+            check()
+        case ["speed", *models] if models and all("=" in model for model in models):
+            speed(models)
+        case _:
+            sys.exit("usage: cross_check.py write|check|speed MODEL=LAYER...")

@@ -1,12 +1,13 @@
 //! Cost of everything beyond norms and cosines: microseconds a row and point while streaming, on one thread; then the time that the
 //! finished tables of one point take.
 //!
-//! `lens_speed` prints all of it at d = 768; `lens_speed twonn FILE ROWS DIM` estimates the dimension of raw f32 rows.
+//! `lens_speed` prints all of it at d = 768; `lens_speed dimension FILE ROWS DIM` estimates the dimension of raw f32 rows, with everything that belongs to
+//! the measure.
 
 use std::time::Instant;
 
 use layerscope_compute::cpu::Isa;
-use layerscope_stats::measure::{Clusters, Dimensions, Points, Spectrum, linearity, log_partition, silhouettes};
+use layerscope_stats::measure::{Clusters, Dimensions, NEIGHBOURS, Points, Spectrum, linearity, log_partition, silhouettes};
 use layerscope_stats::sketch::{
     BatchCovariance, BatchSpace, CentredRows, Covariance, CrossScatter, Mergeable, PointMoments, Scatter, SequenceShape, Sketch,
     SketchKind, SketchSet, SketchShape, Sketches, sample_hash,
@@ -48,14 +49,14 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
     if let [mode, file, rows, dim] = arguments.as_slice()
-        && mode == "twonn"
+        && mode == "dimension"
     {
         let bytes = std::fs::read(file).expect("the file can be read");
         let states: Vec<f32> = bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect();
         let (rows, dim): (usize, usize) = (rows.parse().expect("rows"), dim.parse().expect("dim"));
         assert_eq!(states.len(), rows * dim, "the file holds rows x dim numbers");
         let start = Instant::now();
-        let found = Dimensions::new(&states, dim, 0, threads);
+        let (found, _) = Dimensions::with_batches(&states, dim, NEIGHBOURS, threads);
         println!("{} {} {}", start.elapsed().as_secs_f64(), found.twonn.value.unwrap_or(0.0), found.twonn_facco.value.unwrap_or(0.0));
         return;
     }

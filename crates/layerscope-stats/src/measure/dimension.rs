@@ -1,5 +1,7 @@
 //! Intrinsic dimension from distances to nearest neighbours.
 
+use std::ops::Range;
+
 use super::batches::{self, BATCH};
 use super::evaluation::Evaluation;
 use super::kept_sample::KeptSample;
@@ -48,6 +50,23 @@ impl Dimensions {
     pub fn new(states: &[f32], dim: usize, k: usize, threads: usize) -> Dimensions {
         let all: Vec<u32> = (0..(states.len() / dim) as u32).collect();
         Dimensions::of_rows(&Neighbours::new(states, dim, k.max(2), threads), states, dim, &all, k, threads)
+    }
+
+    /// The same, and of each batch of 4096 of them: all that the measure `intrinsic_dimension` is made of.
+    pub fn with_batches(states: &[f32], dim: usize, k: usize, threads: usize) -> (Dimensions, Vec<Dimensions>) {
+        let all: Vec<u32> = (0..(states.len() / dim) as u32).collect();
+        Dimensions::of_parts(&Neighbours::new(states, dim, k.max(2), threads), states, dim, &all, k, threads)
+    }
+
+    /// Of some rows of states whose neighbours are known, and of each batch of them.
+    fn of_parts(known: &Neighbours, states: &[f32], dim: usize, rows: &[u32], k: usize, threads: usize) -> (Dimensions, Vec<Dimensions>) {
+        let all = Dimensions::of_rows(known, states, dim, rows, k, threads);
+        let of_batch = |batch: Range<usize>| match batch.len() == rows.len() {
+            true => all.clone(),
+            false => Dimensions::of_rows(known, states, dim, &rows[batch], 0, threads),
+        };
+        let own = batches::of(rows.len(), BATCH).map(of_batch).collect();
+        (all, own)
     }
 
     /// Of some rows of states whose neighbours are known.
@@ -133,16 +152,11 @@ fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
 fn add_rows(kept: &KeptSample<'_>, chosen: &[u32], k: usize, threads: usize, rows: &mut Rows) -> u64 {
     const MEASURE: &str = "intrinsic_dimension";
     let known = kept.neighbours(k, threads);
-    let of = |chosen: &[u32], k: usize| Dimensions::of_rows(known, kept.states(), kept.dim(), chosen, k, threads);
-    let all = of(chosen, k);
+    let (all, batches) = Dimensions::of_parts(known, kept.states(), kept.dim(), chosen, k, threads);
     rows.push_variant(MEASURE, "twonn", all.twonn);
     rows.push_variant(MEASURE, "twonn_facco", all.twonn_facco);
-    let (mut values, mut n) = (Vec::new(), 0);
-    for batch in batches::of(chosen.len(), BATCH) {
-        let own = if batch.len() == chosen.len() { all.twonn_razzhigaev } else { of(&chosen[batch], 0).twonn_razzhigaev };
-        values.push(own.value);
-        n += own.n;
-    }
+    let values: Vec<Option<f64>> = batches.iter().map(|batch| batch.twonn_razzhigaev.value).collect();
+    let n = batches.iter().map(|batch| batch.twonn_razzhigaev.n).sum();
     rows.push_variant(MEASURE, "twonn_razzhigaev", Estimate::new(batches::mean(&values), n));
     rows.push_variant(MEASURE, "twonn_razzhigaev_std", Estimate::new(batches::deviation(&values), n));
     rows.push_variant(MEASURE, "mle", all.mle);

@@ -2,10 +2,11 @@
 //! small are looked at again.
 
 use layerscope_compute::cpu::{Floats, Isa};
+use layerscope_compute::parallel::in_order_with;
 
 use super::cloud::{BLOCK, Cloud};
-use super::filter::{Filter, Side};
-use layerscope_compute::parallel::in_order_with;
+use super::filter::{Filter, STRIP, Side};
+use super::search::{marked, near_masks};
 
 /// One row in so many is in the sample.
 const ONE_IN: usize = 32;
@@ -26,17 +27,18 @@ pub(super) fn bounds(isa: Isa, cloud: &Cloud, filter: &Filter, k: usize, threads
         let mut nearest = vec![vec![f32::INFINITY; rank]; own.places.len()];
         for columns in &columns {
             own.multiply(isa, columns, products, packed);
-            let squares: Vec<f32> = columns.places.iter().map(|place| cloud.squares[*place as usize] as f32).collect();
+            let mut squares: Vec<f32> = columns.places.iter().map(|place| cloud.squares[*place as usize] as f32).collect();
+            squares.resize(columns.lows.len(), f32::INFINITY);
+            let (none, mut masks) = (vec![f32::NEG_INFINITY; squares.len()], vec![0; squares.len() / STRIP]);
             for ((row, nearest), products) in own.places.iter().zip(&mut nearest).zip(products.chunks_exact(BLOCK)) {
                 // Less ||a||^2, which all of a row share.
-                let mut last = nearest[rank - 1];
-                for ((square, product), place) in squares.iter().zip(products).zip(&columns.places) {
-                    let away = square - 2.0 * product;
-                    if away < last && place != row {
+                near_masks(isa, &products[..squares.len()], &squares, &none, nearest[rank - 1], 0.0, &mut masks);
+                for column in marked(&masks, columns.places.len()) {
+                    let away = squares[column] - 2.0 * products[column];
+                    if away < nearest[rank - 1] && columns.places[column] != *row {
                         let at = nearest.partition_point(|near| *near <= away);
                         nearest[at..].rotate_right(1);
                         nearest[at] = away;
-                        last = nearest[rank - 1];
                     }
                 }
             }

@@ -96,7 +96,7 @@ impl<'a> Search<'a> {
             let mut limit = ours[i].bound(self.k) - left.lows[i];
             near_masks(self.isa, row, &right.lows, &limits, limit, left.lows[i], &mut masks);
             passing.clear();
-            passing.extend(columns(&masks, right.places.len()));
+            passing.extend(marked(&masks, right.places.len()));
             for (at, &j) in passing.iter().enumerate() {
                 self.fetch(right, passing.get(at + 1));
                 // Bounds may have come nearer since the mask was made; pairs of a block with itself come twice.
@@ -126,7 +126,7 @@ impl<'a> Search<'a> {
             let row = &products[i * BLOCK..][..limits.len()];
             let own = &mut self.lock(place as usize / BLOCK)[place as usize % BLOCK];
             near_masks(self.isa, row, &right.lows, &limits, own.bound(self.k) - left.lows[i], left.lows[i], &mut masks);
-            for j in columns(&masks, right.places.len()) {
+            for j in marked(&masks, right.places.len()) {
                 let near = right.lows[j] - 2.0 * row[j] <= own.bound(self.k) - left.lows[i];
                 if near && right.places[j] != place {
                     let (low, high) = self.distance(place, right.places[j]);
@@ -188,7 +188,7 @@ fn prefetch_row(row: &[f32]) {
 }
 
 /// Columns below `count` whose bits are set.
-fn columns(masks: &[u32], count: usize) -> impl Iterator<Item = usize> {
+pub(super) fn marked(masks: &[u32], count: usize) -> impl Iterator<Item = usize> {
     let bits = |(strip, &mask): (usize, &u32)| {
         let mut mask = mask;
         std::iter::from_fn(move || {
@@ -202,7 +202,7 @@ fn columns(masks: &[u32], count: usize) -> impl Iterator<Item = usize> {
 
 for_each_isa! {
     /// For every strip of columns, which of them may be near, for the row or for the column.
-    fn near_masks = near_masks_body;
+    pub(super) fn near_masks = near_masks_body;
     (row: &[f32], lows: &[f32], limits: &[f32], limit: f32, low: f32, masks: &mut [u32])
 }
 
