@@ -7,7 +7,7 @@ use half::{bf16, f16};
 
 use super::floats::Floats;
 use super::gemm::RightSide;
-use super::kernels::{Kernel, LINE, Portable};
+use super::kernels::{Kernel, LINE};
 use super::math;
 use super::panels::{PANEL, fill_panel};
 use crate::{HostTensor, HostValues, Result};
@@ -160,6 +160,7 @@ fn f16_as_f32(bits: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::kernels::Portable;
 
     #[test]
     fn every_finite_f16_is_widened_exactly() {
