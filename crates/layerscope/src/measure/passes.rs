@@ -1,6 +1,7 @@
 //! The second phase of a measurement: the model over all batches, pass by pass, into the state files of the run.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use layerscope_corpus::{BatchPlan, Spool};
 use layerscope_error::{line, setting};
@@ -199,9 +200,9 @@ impl Passes<'_> {
                 true => Ok(Some(Items::new(spool.batch(pass.batches, index)?))),
                 false => Ok(None),
             };
+            let begun = Instant::now();
             next = workers.run(next, &batch, &mut pause).map_err(|error| located(error, spool))?;
-            let (whole, sketches) = workers.progress().take_times();
-            work.timings().add_batch(whole, sketches, plan.threads);
+            work.timings().add_batches(begun.elapsed().as_secs_f64(), workers.progress().take_times());
             if next == pass.batches.len() {
                 break; // whoever asked to stop is heard in the next pass; the end of this one is worth more than a checkpoint
             }

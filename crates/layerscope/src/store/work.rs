@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::measure::timings::Stopwatch;
+use crate::measure::timings::{Phase, Stopwatch};
 use crate::store::folder::Folder;
 use crate::store::point_name::PointName;
 use crate::store::state::{About, Fingerprint, StateFile, differences, write_state};
@@ -219,6 +219,7 @@ impl Work {
         write_state(&self.store, &checkpoint_name(self.turn), &about, &all_tensors(blocks, states))?;
         self.turn = 1 - self.turn;
         (self.saved, self.saving) = (Instant::now(), start.elapsed());
+        self.timings.add(Phase::Write, start.elapsed().as_secs_f64());
         Ok(())
     }
 
@@ -267,12 +268,14 @@ impl Work {
 
     /// Saves the finished states of a pass.
     pub fn finish_pass(&self, fingerprint: &Fingerprint, blocks: usize, pass: usize, states: &[(Point, &PointState)]) -> Result<()> {
+        let start = Instant::now();
         let details = json!({ "pass": pass, "seconds": self.seconds(), "timings": self.timings.timings() });
         let about = About { fingerprint: fingerprint.clone(), details };
         write_state(&self.store, &pass_name(pass), &about, &all_tensors(blocks, states))?;
         for turn in 0..2 {
             let _ = fs::remove_file(self.store.path(&checkpoint_name(turn)));
         }
+        self.timings.add(Phase::Write, start.elapsed().as_secs_f64());
         Ok(())
     }
 
