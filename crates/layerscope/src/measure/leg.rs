@@ -1,6 +1,7 @@
 //! One leg of the way: the pilot sets its thresholds, workers carry the batches of a stretch through it, with a checkpoint now and then.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use layerscope_corpus::{BatchPlan, Spool};
 use layerscope_error::{line, setting};
@@ -113,9 +114,9 @@ impl LegRun<'_> {
                 true => Ok(Some(Items::new(spool.batch(shared.batches, index)?))),
                 false => Ok(None),
             };
+            let begun = Instant::now();
             next = workers.run(next, &batch, &mut pause).map_err(|error| located(error, spool))?;
-            let (whole, sketches) = workers.progress().take_times();
-            journey.work.timings().add_batch(whole, sketches, plan.threads);
+            journey.work.timings().add_batches(begun.elapsed().as_secs_f64(), workers.progress().take_times());
             leaving.as_ref().map_or(Ok(()), Stretch::sync)?;
             if next == self.batches.end {
                 break; // whoever asked to stop is heard in the next leg; the end of this one is worth more than a checkpoint

@@ -300,11 +300,24 @@ impl BoundPlan {
 
     /// What must be equal in all shards and for every continuation, the text excepted. Waits until the weights are hashed.
     pub fn fingerprint(&self) -> Result<Fingerprint> {
+        let mut fingerprint = self.without_weights();
+        fingerprint.insert("model".to_owned(), self.model_hash.wait()?.into());
+        Ok(fingerprint)
+    }
+
+    /// What decides the tokens. The weights do not: the text is read while they are hashed.
+    pub fn text_fingerprint(&self) -> Fingerprint {
+        let mut fingerprint: Fingerprint = self.without_weights().into_iter().chain(self.order()).collect();
+        fingerprint.insert("vocabulary".to_owned(), self.model.spec.vocabulary.into());
+        fingerprint.insert("context".to_owned(), format!("{:?}", self.corpus.context).into());
+        fingerprint
+    }
+
+    fn without_weights(&self) -> Fingerprint {
         let mut fingerprint = self.plan.fingerprint();
         fingerprint.insert("--window".to_owned(), self.corpus.window.into());
-        fingerprint.insert("model".to_owned(), self.model_hash.wait()?.into());
         fingerprint.insert("tokenizer".to_owned(), self.tokenizer_hash.clone().into());
-        Ok(fingerprint)
+        fingerprint
     }
 
     /// What must also be equal to continue with the very same batches.

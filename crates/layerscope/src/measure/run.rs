@@ -86,8 +86,6 @@ fn expect_finished(store: &Folder, bound: &BoundPlan) -> Result<()> {
 /// The text as tokens: of an earlier start, of the training this checkpoint belongs to, or new.
 pub fn open_spool(bound: &BoundPlan, work: &Work, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Spool> {
     let out = &bound.plan.out;
-    // A new run is not kept waiting for the hash of the weights before it reads its text.
-    let fingerprint = || -> Result<Fingerprint> { Ok(bound.fingerprint()?.into_iter().chain(bound.order()).collect()) };
     let saved = work.saved_plan()?;
     if saved.is_none() && bound.plan.resume {
         let line = line![format!("{}: no unfinished run to resume; leave out ", out.display()), setting("resume"), " to begin one"];
@@ -95,7 +93,7 @@ pub fn open_spool(bound: &BoundPlan, work: &Work, cancel: &CancelToken, show: &m
     }
     let known = saved.as_ref().and_then(|saved| saved.fingerprint.get("corpus"));
     if let Some(saved) = &saved {
-        let mut expected = fingerprint()?;
+        let mut expected: Fingerprint = bound.fingerprint()?.into_iter().chain(bound.order()).collect();
         expected.extend(known.map(|corpus| ("corpus".to_owned(), corpus.clone())));
         expect_same(out, &saved.fingerprint, &expected)?;
     }
@@ -103,7 +101,8 @@ pub fn open_spool(bound: &BoundPlan, work: &Work, cancel: &CancelToken, show: &m
         return Ok(Spool::open(&shared.spool)?);
     }
     let corpus = known.and_then(|corpus| corpus.as_str()).map(str::to_owned);
-    let text = Text { out, work, settings: &bound.corpus, fingerprint: &fingerprint, begun: saved.is_some(), corpus };
+    let fingerprint = bound.text_fingerprint();
+    let text = Text { out, work, settings: &bound.corpus, fingerprint, begun: saved.is_some(), corpus };
     let (spool, found) = text.open(|| load_tokenizer(bound.tokenizer_folder(), bound.plan.text.wrap), cancel, show)?;
     match found {
         Found::Unchanged if saved.is_some() => show(Event::note("resuming")),

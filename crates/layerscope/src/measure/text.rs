@@ -33,8 +33,8 @@ pub struct Text<'a> {
     pub work: &'a Work,
     /// What to read and how to cut it.
     pub settings: &'a layerscope_corpus::Settings,
-    /// Everything that decides the tokens; asked for only where there is something to compare it with, or at the end.
-    pub fingerprint: &'a dyn Fn() -> Result<Fingerprint>,
+    /// Everything that decides the tokens.
+    pub fingerprint: Fingerprint,
     /// Whether something depends on the spool already, so that another text is refused.
     pub begun: bool,
     /// The fingerprint of the text that it depends on, where no record of the spool is left.
@@ -115,14 +115,13 @@ impl Text<'_> {
     fn record(&self) -> Result<Option<Record>> {
         let record: Option<Record> = self.work.read_json(RECORD)?;
         match record {
-            Some(record) if self.begun => expect_same(self.out, &record.fingerprint, &(self.fingerprint)()?).map(|()| Some(record)),
-            Some(record) => Ok(differences(&record.fingerprint, &(self.fingerprint)()?).is_empty().then_some(record)),
-            None => Ok(None),
+            Some(record) if self.begun => expect_same(self.out, &record.fingerprint, &self.fingerprint).map(|()| Some(record)),
+            record => Ok(record.filter(|record| differences(&record.fingerprint, &self.fingerprint).is_empty())),
         }
     }
 
     fn remember(&self, spool: &Spool) -> Result<()> {
         let inputs = spool.inputs().iter().filter_map(|input| InputStamp::of(input)).collect();
-        self.work.write_json(RECORD, &Record { fingerprint: (self.fingerprint)()?, inputs, corpus: spool.fingerprint() })
+        self.work.write_json(RECORD, &Record { fingerprint: self.fingerprint.clone(), inputs, corpus: spool.fingerprint() })
     }
 }

@@ -48,12 +48,12 @@ impl Stopwatch {
         result
     }
 
-    /// Adds a batch that one of several workers took `whole` for, `sketches` of it for what became of the states. Workers work at the
-    /// same time, so each counts for its share.
-    pub fn add_batch(&self, whole: Duration, sketches: Duration, workers: usize) {
-        let share = |time: Duration| time.as_secs_f64() / workers.max(1) as f64;
-        self.add(Phase::Sketches, share(sketches));
-        self.add(Phase::Forward, share(whole.saturating_sub(sketches)));
+    /// Adds seconds in which workers ran batches at the same time: together they spent `whole` on them, `sketches` of it on what became
+    /// of the states. The clock's seconds are shared alike.
+    pub fn add_batches(&self, seconds: f64, (whole, sketches): (Duration, Duration)) {
+        let share = if whole.is_zero() { 0.0 } else { sketches.as_secs_f64() / whole.as_secs_f64() };
+        self.add(Phase::Sketches, seconds * share);
+        self.add(Phase::Forward, seconds * (1.0 - share));
     }
 
     /// Begins with what earlier processes took.
@@ -99,12 +99,12 @@ mod tests {
         watch.resume(Timings { load: 2.0, forward: 1.0, tables: [("norm".to_owned(), 5.0)].into(), ..Timings::default() });
         watch.add(Phase::Load, 0.5);
         watch.add(Phase::Write, 0.25);
-        std::thread::scope(|scope| {
-            (0..4).for_each(|_| drop(scope.spawn(|| watch.add_batch(Duration::from_secs(3), Duration::from_secs(1), 4))));
-        });
+        watch.add_batches(3.0, (Duration::from_secs(6), Duration::from_secs(2)));
+        watch.add_batches(0.0, (Duration::ZERO, Duration::ZERO));
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(|| watch.add(Phase::Read, 0.25)))));
         let timings = watch.timings();
-        assert_eq!((timings.load, timings.write, timings.read), (2.5, 0.25, 0.0));
-        assert_eq!((timings.forward, timings.sketches), (3.0, 1.0), "two of three seconds of each worker, at the same time");
+        assert_eq!((timings.load, timings.write, timings.read), (2.5, 0.25, 1.0));
+        assert_eq!((timings.forward, timings.sketches), (3.0, 1.0), "a third of what the workers did");
         assert_eq!(timings.tables["norm"], 5.0);
         assert_eq!(watch.time(Phase::Read, || 7), 7);
     }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::measure::route::Route;
-use crate::measure::timings::Stopwatch;
+use crate::measure::timings::{Phase, Stopwatch};
 use crate::store::folder::Folder;
 use crate::store::point_name::PointName;
 use crate::store::state::{About, Fingerprint, StateFile, differences, write_state};
@@ -234,6 +234,7 @@ impl Work {
         write_state(&self.store, &checkpoint_name(leg, self.turn), &about, &all_tensors(blocks, states))?;
         self.turn = 1 - self.turn;
         (self.saved, self.saving) = (Instant::now(), start.elapsed());
+        self.timings.add(Phase::Write, start.elapsed().as_secs_f64());
         Ok(())
     }
 

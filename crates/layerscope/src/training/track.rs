@@ -206,8 +206,7 @@ impl Traveller<'_> {
         fingerprint.insert("--window".to_owned(), corpus.window.into());
         fingerprint.insert("--shard".to_owned(), format!("{}/{}", corpus.shard.index, corpus.shard.count).into());
         let tokenizer = self.journey.source.tokenizer();
-        let fingerprint = || Ok(fingerprint.clone());
-        let text = Text { out: &plan.out, work: self.work, settings: &corpus, fingerprint: &fingerprint, begun: true, corpus: None };
+        let text = Text { out: &plan.out, work: self.work, settings: &corpus, fingerprint, begun: true, corpus: None };
         text.open(|| load_tokenizer(tokenizer.as_deref().unwrap_or(&model.folder), plan.text.wrap), cancel, show)?;
         let shared = SharedText { spool: text.path(), tokenizer };
         self.shared = Some(shared.clone());
