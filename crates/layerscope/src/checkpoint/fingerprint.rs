@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
+use layerscope_compute::parallel::in_order;
+use layerscope_model::Model;
 use layerscope_model::checkpoint::is_gguf;
 use layerscope_model::families::tokenizer_bytes;
-use layerscope_model::{Model, map_parallel};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
@@ -92,7 +93,8 @@ pub fn tokenizer_fingerprint(folder: &Path) -> Result<String> {
 
 /// SHA-256 over the lines of the files' own hashes.
 fn hash_of_hashes(files: &[PathBuf], threads: usize, abandoned: &AtomicBool) -> Result<String> {
-    let hash = |path: &PathBuf| -> Result<String> {
+    let hash = |at: usize| -> Result<String> {
+        let path = &files[at];
         if let Some(known) = hub_name(path) {
             return Ok(known);
         }
@@ -101,7 +103,9 @@ fn hash_of_hashes(files: &[PathBuf], threads: usize, abandoned: &AtomicBool) -> 
         Ok(hexadecimal(hasher))
     };
     let mut all = Sha256::new();
-    map_parallel(files, threads, hash)?.iter().for_each(|hash| all.update(format!("{hash}\n")));
+    for hash in in_order(threads, files.len(), hash) {
+        all.update(format!("{}\n", hash?));
+    }
     Ok(hexadecimal(all))
 }
 

@@ -207,7 +207,7 @@ impl Estimate {
 }
 
 fn too_little(limit: Option<u64>) -> Line {
-    Line::from(setting("max-memory").to(bytes(limit.unwrap_or(0) as usize)))
+    setting("max-memory").to(bytes(limit.unwrap_or(0) as usize))
 }
 
 /// How the text is cut so that the disk holds the run, which is refused where that is impossible.
