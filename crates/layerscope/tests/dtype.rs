@@ -37,7 +37,7 @@ fn products_in_bf16_are_near_f32_and_say_what_computed_them() {
 
     assert_eq!(differing(&narrow, &run("bf16-threads", "--dtype bf16 --threads 3")), None);
     let refused = measure(&checkpoint, &lines, &wide, "--quiet --frequency 10:300 --dtype bf16");
-    assert!(refused.status != 0 && refused.stderr.contains("--dtype is f32 there and bf16 here"), "{}", refused.stderr);
+    assert!(refused.status != 0 && refused.stderr.contains(r#"--dtype is "f32" there and "bf16" here"#), "{}", refused.stderr);
     let refused = measure(&checkpoint, &lines, &folder.join("plain"), "--device reference --dtype bf16");
     assert!(refused.status != 0 && refused.stderr.contains("--dtype"), "{}", refused.stderr);
 }

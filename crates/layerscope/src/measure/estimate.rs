@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(estimate.total(&[4, 3]), 100 + (90 + 350) + (100 + 90 + 350) / MARGIN);
         assert_eq!(estimate.total(&[1; 7]), 100 + (30 + 40 + 100) + 270 / MARGIN);
         assert_eq!(legs(Order::Auto, Some(679)), [4, 3]);
-        assert_eq!(legs(Order::Auto, Some(400)), [2, 2, 2, 1]);
+        assert_eq!(legs(Order::Auto, Some(460)), [2, 2, 2, 1]);
         assert_eq!(legs(Order::Block, None), [1; 7]);
     }
 

@@ -49,6 +49,8 @@ pub struct Journey<'a> {
     pub cancel: &'a CancelToken,
     /// Is told what happens.
     pub show: &'a mut Show<'a>,
+    /// Tokens that this process took through legs that are done.
+    pub passed: u64,
 }
 
 impl OnDevice for Journey<'_> {
@@ -226,6 +228,8 @@ impl<'a> Journey<'a> {
             loading = legs.get(number + 1).map(|next| spawn_loading(scope, bound, &device, next.leg));
             let run = LegRun { number: *number, of: legs.len(), segment, batches: batches.clone(), stage, massive: &massive };
             let states = run.go(self, shared, &transformer, finished.map(|(_, file)| file))?;
+            let rows = shared.batches.rows(batches.clone());
+            self.passed += rows.end - rows.start;
             set_massive(&mut massive, segment.points.clone(), states.iter().map(|(_, state)| state.moments.massive_threshold()).collect());
             drop(transformer);
             if stages.len() == 1 {

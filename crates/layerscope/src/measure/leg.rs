@@ -95,13 +95,13 @@ impl LegRun<'_> {
         while next < self.batches.end {
             let mut told = false;
             let mut pause = |progress: &Progress| {
-                let Journey { work, cancel, show, .. } = journey;
+                let Journey { work, cancel, show, passed, .. } = journey;
                 let (documents, tokens) = (before.0 + progress.documents(), before.1 + progress.tokens());
                 show(Event::Measuring {
                     documents: self.share(documents, total.0),
                     tokens: self.share(tokens, total.1),
                     total: total.1,
-                    fresh: progress.tokens() / self.of as u64,
+                    fresh: (*passed + progress.tokens()) / self.of as u64,
                     leg: (self.number + 1, self.of),
                 });
                 if cancel.is_cancelled() && !told {

@@ -42,7 +42,7 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
             return Ok(manifest);
         }
     } else {
-        let journey = Journey { bound: &bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show };
+        let journey = Journey { bound: &bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show, passed: 0 };
         plan.device.run(plan.dtype, journey)?;
         timings = Some(work.timings().timings());
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use layerscope_compute::parallel::in_order;
 use layerscope_error::{line, setting};
 use layerscope_model::Point;
 use layerscope_report::manifest::Timings;
@@ -117,12 +116,12 @@ pub fn write_run(store: &Folder, ending: &Ending, show: &mut dyn FnMut(usize, us
         ("token_components", tables.token_components.as_ref()),
         ("massive", tables.massive.as_ref()),
     ];
-    // Each waits for the disk, so all are written at once.
-    let written = in_order(files.len(), files.len(), |at| match files[at] {
-        (name, Some(table)) => put_table(store, &format!("{name}.parquet"), table),
-        (name, None) => store.remove(&format!("{name}.parquet")),
-    });
-    written.into_iter().collect::<Result<()>>()?;
+    for (name, table) in files {
+        match table {
+            Some(table) => put_table(store, &format!("{name}.parquet"), table)?,
+            None => store.remove(&format!("{name}.parquet"))?,
+        }
+    }
     let seconds = start.elapsed().as_secs_f64();
     let mut timings = ending.timings.clone().unwrap_or_else(|| run.facts.timings.clone());
     timings.add(&Timings { tables: shared_among(computing, &tables.timings), write: seconds - computing, ..Timings::default() });

@@ -10,6 +10,8 @@ use layerscope_stats::NOT_COUNTED;
 use layerscope_testing::made_up_states::Data;
 use layerscope_testing::naive;
 
+/// Documents whose norms have the median.
+const PILOT: usize = 32;
 /// Threshold of massive states, in medians of the norms.
 pub const MASSIVE: f64 = 1.02;
 
@@ -37,6 +39,8 @@ pub struct Literal {
     unselectable: Vec<u32>,
     /// Items of each sequence.
     pub lengths: Vec<usize>,
+    /// Items of the first documents, which set the threshold of massive states.
+    pilot: usize,
     /// Item after item, point by point.
     points: BTreeMap<(usize, &'static str), Vec<f32>>,
     /// Width of the residual stream.
@@ -100,8 +104,8 @@ pub fn literal(folder: &Path, documents: &[Document], counting: Counting) -> Lit
     let room = model.spec.max_positions.unwrap_or(2048) - 2;
     let blocks = model.spec.blocks.len();
     let dim = model.spec.width;
-    let (groups, ids, unselectable, lengths) = Default::default();
-    let mut found = Literal { groups, ids, unselectable, lengths, points: BTreeMap::new(), dim };
+    let (groups, ids, unselectable, lengths, pilot) = Default::default();
+    let mut found = Literal { groups, ids, unselectable, lengths, pilot, points: BTreeMap::new(), dim };
     for (record, (text, column)) in documents.iter().enumerate() {
         let (mut window, mut first): (Vec<Item>, usize) = (Vec::new(), 0);
         let mut windows: Vec<(usize, Vec<Item>)> = Vec::new();
@@ -159,6 +163,9 @@ pub fn literal(folder: &Path, documents: &[Document], counting: Counting) -> Lit
                 row += item.ids.len();
             }
         }
+        if record < PILOT {
+            found.pilot = found.ids.len();
+        }
     }
     if specials == "count" && ["token", "surface"].contains(&grouping) {
         let groups = (0..).zip(&found.groups).filter(|(_, (raw, _))| raw == "[CLS]" || raw == "[SEP]");
@@ -181,7 +188,7 @@ impl Literal {
             unselectable: self.unselectable.clone(),
         };
         let norm = |row: usize| naive::norm(&data.row(row).iter().map(|&x| f64::from(x)).collect::<Vec<f64>>());
-        let mut norms: Vec<f64> = (0..data.ids.len()).filter(|&row| data.ids[row] != NOT_COUNTED).map(norm).collect();
+        let mut norms: Vec<f64> = (0..self.pilot).filter(|&row| data.ids[row] != NOT_COUNTED).map(norm).collect();
         norms.sort_by(f64::total_cmp);
         let middle = norms.len() / 2;
         let median = if norms.len() % 2 == 1 { norms[middle] } else { 0.5 * (norms[middle - 1] + norms[middle]) };
