@@ -201,9 +201,15 @@ impl Estimate {
         };
         let several = if route.stretches.len() > 1 { format!(" of {} stretches of text", route.stretches.len()) } else { String::new() };
         let [documents, tokens, groups] = [counters.documents as usize, counters.tokens as usize, spool.groups().len()].map(grouped);
-        let memory = bytes(self.total(&route.legs) as usize);
+        let memory = rounded_up(self.total(&route.legs));
         format!("{documents} documents, {tokens} tokens, {groups} groups; memory estimate {memory}{order}{several}").into()
     }
+}
+
+/// What is announced is not exceeded: from 1 GiB on, hundredths rounded up.
+fn rounded_up(memory: u64) -> String {
+    let gibibytes = memory as f64 / f64::from(1 << 30);
+    if gibibytes < 1.0 { bytes(memory as usize) } else { format!("{:.2} GiB", (100.0 * gibibytes).ceil() / 100.0) }
 }
 
 fn too_little(limit: Option<u64>) -> Line {
@@ -266,6 +272,14 @@ mod tests {
         assert_eq!(legs(Order::Auto, Some(679)), [4, 3]);
         assert_eq!(legs(Order::Auto, Some(460)), [2, 2, 2, 1]);
         assert_eq!(legs(Order::Block, None), [1; 7]);
+    }
+
+    #[test]
+    fn what_is_announced_is_not_exceeded() {
+        assert_eq!(
+            (rounded_up(1 << 20), rounded_up(1 << 30), rounded_up((1 << 30) + 1)),
+            ("1.0 MiB".into(), "1.00 GiB".into(), "1.01 GiB".into())
+        );
     }
 
     #[test]
