@@ -19,7 +19,7 @@ pub const BYTES_PER_TABLE_ROW: usize = 420;
 /// A number of the sample while dimensions, partitions and clusters are computed: as stored, as sampled, centred and projected, in f32 and f64.
 const BYTES_PER_SAMPLED_NUMBER: usize = 32;
 /// A kept state of a chosen token in its table, while that is made and written.
-const BYTES_PER_TOKEN_ROW: usize = 320;
+pub const BYTES_PER_TOKEN_ROW: usize = 320;
 /// Blocks of products while neighbours are looked for.
 const NEIGHBOUR_BYTES: usize = 16 << 20;
 /// Square matrices while spectra and linear maps are computed.

@@ -14,7 +14,7 @@ use super::facts::{Facts, PointFacts};
 use super::point_name::PointName;
 use super::state::StateFile;
 use crate::error::{Error, Result};
-use crate::measure::estimate::while_computed;
+use crate::measure::estimate::{BYTES_PER_TOKEN_ROW, while_computed};
 use crate::measure::items::{ItemId, document_number};
 use crate::measure::kept::{Kept, KeptKey};
 use crate::tables::make::{PointSource, Resources, Tables, norm_tables, tables};
@@ -152,8 +152,9 @@ impl PointSource for StoredPoints<'_> {
         let (state, kept) = (self.run.state.bytes(&point.at.stored()), self.run.sample.bytes(&point.at.stored()));
         let sample = self.kept.classes.first().map_or(0, Vec::len);
         let has_covariance = self.run.state.bytes(&format!("{}.covariance", point.at.stored())) > 0;
-        // The state and the next point's, and kept states as read and as sorted.
-        (2 * (state + kept) + while_computed(self.run.facts.width_of(point), sample, has_covariance)) as u64
+        // The state and the next point's; kept states as read, as sorted, and in f64 with their projections; the rows of chosen tokens at all points.
+        let token_rows = self.run.facts.points.len() * (self.kept.len() - sample) * BYTES_PER_TOKEN_ROW;
+        (2 * state + 6 * kept + token_rows + while_computed(self.run.facts.width_of(point), sample, has_covariance)) as u64
     }
 
     fn state(&self, point: &PointFacts) -> Result<PointState> {
