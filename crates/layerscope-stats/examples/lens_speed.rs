@@ -85,7 +85,7 @@ fn main() {
     space.prepare(set, None, &next_batch).expect("rows fit");
     streaming("all of it", || {
         space.prepare(set, None, &batch).expect("rows fit");
-        sketches.update(&space, &batch).expect("rows fit");
+        sketches.update(space.contribution(), &batch).expect("rows fit");
     });
 
     println!("finish, d = {DIM}, a sample of 20000, {threads} threads");

@@ -1,7 +1,8 @@
 //! What is accumulated where: the second half of a device, beside the operations of [`Backend`].
 //!
 //! Once a batch, its [`BatchInfo`] goes to the device. At every point a worker [prepares](Accumulate::prepare) what the batch
-//! contributes, in memory of its own, and [commits](Accumulate::commit) it when its turn comes. Between batches a point's state can be
+//! contributes, in memory of its own, and [commits](Accumulate::commit) it when its turn comes; what comes early may be
+//! [set aside](Accumulate::set_aside), so that its worker goes on. Between batches a point's state can be
 //! [fetched](Accumulate::fetch), and [loaded](Accumulate::load) again. State files, merges and tables know nothing of devices.
 //!
 //! A device that computes on the host gets all of this for nothing: there the resident state is the [`PointState`].
@@ -13,8 +14,8 @@ use layerscope_compute::{Backend, HostBackend, Memory, States};
 use crate::batch::BatchInfo;
 use crate::error::{Error, Result};
 use crate::point::{PointShape, PointState};
-use crate::rows::BatchRows;
-use crate::sketch::{BatchSpace, SketchSet};
+use crate::rows::{BatchRows, DetachedRows};
+use crate::sketch::{BatchSpace, Contribution, SketchSet};
 
 /// What is wanted of the states of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,11 +31,13 @@ pub struct Wanted {
 /// A device that accumulates what it computes.
 pub trait Accumulate: Backend {
     /// What a batch says about its rows, where the device wants it.
-    type Info: Send;
+    type Info: Send + Sync;
     /// A worker's memory for what a batch contributes at one point after another.
     type Space: Send;
     /// What a batch contributes at one point.
     type Prepared<'a>;
+    /// The same where it was set aside until the turn of its batch.
+    type Waiting: Send;
     /// A point's state where the device keeps it.
     type Resident: Send;
 
@@ -54,6 +57,16 @@ pub trait Accumulate: Backend {
     ) -> Result<Self::Prepared<'a>>;
     /// Adds what was prepared: little work, in turn.
     fn commit(&self, stream: &mut Self::Stream, prepared: &Self::Prepared<'_>, resident: &mut Self::Resident) -> Result<()>;
+    /// Takes what was prepared out of the worker's memory, so that the worker can go on; gives it back where the device cannot do that.
+    fn set_aside<'a>(&self, prepared: Self::Prepared<'a>) -> Result<Self::Waiting, Self::Prepared<'a>>;
+    /// Adds what was set aside: the same numbers as [`Accumulate::commit`].
+    fn commit_waiting(
+        &self,
+        stream: &mut Self::Stream,
+        waiting: Self::Waiting,
+        info: &Self::Info,
+        resident: &mut Self::Resident,
+    ) -> Result<()>;
     /// ||x|| of every counted state.
     fn norms(&self, states: &mut States<'_, Self>, info: &Self::Info, space: &mut Self::Space) -> Result<Vec<f64>>;
 
@@ -84,13 +97,20 @@ pub struct HostSpace {
 /// What a batch contributes on the host.
 pub struct HostPrepared<'a> {
     rows: BatchRows<'a>,
-    space: &'a BatchSpace,
+    space: &'a mut BatchSpace,
+}
+
+/// The same, set aside.
+pub struct HostWaiting {
+    rows: DetachedRows,
+    contribution: Contribution,
 }
 
 impl<B: HostBackend> Accumulate for B {
     type Info = BatchInfo;
     type Space = HostSpace;
     type Prepared<'a> = HostPrepared<'a>;
+    type Waiting = HostWaiting;
     type Resident = PointState;
 
     fn info(&self, _: &mut B::Stream, info: BatchInfo) -> Result<BatchInfo> {
@@ -128,7 +148,15 @@ impl<B: HostBackend> Accumulate for B {
     }
 
     fn commit(&self, _: &mut B::Stream, prepared: &HostPrepared<'_>, resident: &mut PointState) -> Result<()> {
-        resident.commit(&prepared.rows, prepared.space)
+        resident.commit(&prepared.rows, prepared.space.contribution())
+    }
+
+    fn set_aside<'a>(&self, prepared: Self::Prepared<'a>) -> Result<HostWaiting, Self::Prepared<'a>> {
+        Ok(HostWaiting { rows: prepared.rows.detached(), contribution: prepared.space.take_contribution() })
+    }
+
+    fn commit_waiting(&self, _: &mut B::Stream, mut waiting: HostWaiting, info: &BatchInfo, resident: &mut PointState) -> Result<()> {
+        resident.commit(&waiting.rows.attached(info), &waiting.contribution)
     }
 
     fn norms(&self, states: &mut States<'_, B>, info: &BatchInfo, space: &mut HostSpace) -> Result<Vec<f64>> {

@@ -54,5 +54,5 @@ pub use batch::BatchInfo;
 pub use error::{Error, Result};
 pub use numbered::Numbered;
 pub use point::{PointShape, PointState};
-pub use rows::BatchRows;
+pub use rows::{BatchRows, DetachedRows};
 pub use segments::{NOT_COUNTED, Segment, Segments};

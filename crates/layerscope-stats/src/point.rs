@@ -1,7 +1,7 @@
 //! Everything that is accumulated at one point, wherever the states come from.
 //!
 //! A worker makes [`BatchRows`] of its batch at the point, decides what happens to rows that are not finite, and
-//! [prepares](BatchSpace::prepare) its own memory. When its turn comes it [commits](PointState::commit) the batch. Only the second half
+//! [prepares](crate::sketch::BatchSpace::prepare) its own memory. When its turn comes it [commits](PointState::commit) the batch. Only the second half
 //! touches what is shared.
 //!
 //! ```
@@ -19,7 +19,7 @@
 //! let bad = rows.not_finite();
 //! let rows = rows.without(&bad);
 //! space.prepare(sketches, None, &rows)?;
-//! state.commit(&rows, &space)?;
+//! state.commit(&rows, space.contribution())?;
 //!
 //! assert_eq!((state.states(), state.excluded, state.kept.as_slice()), (2, 1, &[3.0][..]));
 //! # Ok::<(), layerscope_stats::Error>(())
@@ -27,7 +27,7 @@
 
 use crate::error::{Error, Result};
 use crate::rows::BatchRows;
-use crate::sketch::{BatchSpace, Mergeable, PointMoments, SketchKind, SketchSet, SketchShape, Sketches, Tensors, nested};
+use crate::sketch::{Contribution, Mergeable, PointMoments, SketchKind, SketchSet, SketchShape, Sketches, Tensors, nested};
 
 /// What decides the shape of a [`PointState`].
 #[derive(Clone, Copy, Debug)]
@@ -111,10 +111,10 @@ impl PointState {
         self.moments.states()
     }
 
-    /// Adds a batch that `space` was [prepared](BatchSpace::prepare) with: little work, to be done in turn.
-    pub fn commit(&mut self, rows: &BatchRows<'_>, space: &BatchSpace) -> Result<()> {
+    /// Adds a batch of which `contribution` was [prepared](crate::sketch::BatchSpace::prepare): little work, to be done in turn.
+    pub fn commit(&mut self, rows: &BatchRows<'_>, contribution: &Contribution) -> Result<()> {
         self.moments.update(rows)?;
-        self.sketches.update(space, rows)?;
+        self.sketches.update(contribution, rows)?;
         let dim = self.dim();
         for &(row, slot) in rows.slots() {
             let kept = self.kept.chunks_exact_mut(dim).nth(slot as usize);

@@ -101,6 +101,24 @@ impl<'a> BatchRows<'a> {
         Ok(BatchRows { segments, sequences, documents: info.documents(), positions, slots: info.slots(), ..self })
     }
 
+    /// A copy of the states with all that was computed of them, to be [attached](DetachedRows::attached) to the same batch later.
+    pub fn detached(self) -> DetachedRows {
+        let left_out = match self.segments {
+            Cow::Owned(segments) => Some(segments),
+            Cow::Borrowed(_) => None,
+        };
+        DetachedRows {
+            states: self.states.to_vec(),
+            dim: self.dim,
+            segments: left_out,
+            excluded: self.excluded,
+            squares: self.squares,
+            norms: self.norms,
+            inverses: self.inverses,
+            isa: self.isa,
+        }
+    }
+
     /// Counted rows whose states are not finite.
     pub fn not_finite(&self) -> Vec<u32> {
         self.segments.counted().iter().copied().filter(|&row| !self.norms[row as usize].is_finite()).collect()
@@ -204,6 +222,39 @@ impl<'a> BatchRows<'a> {
         let mean = |values: &[f64]| rows.iter().map(|&row| values[row as usize]).sum::<f64>() / n;
         let nonzero = rows.iter().filter(|&&row| self.inverses[row as usize] > 0.0).count();
         Scalars { n: rows.len() as u64, nonzero: nonzero as u64, square: mean(&self.squares), norm: mean(&self.norms) }
+    }
+}
+
+/// [`BatchRows`] that borrow nothing.
+pub struct DetachedRows {
+    states: Vec<f32>,
+    dim: usize,
+    /// Those of the batch unless rows were left out.
+    segments: Option<Segments>,
+    excluded: u64,
+    squares: Vec<f64>,
+    norms: Vec<f64>,
+    inverses: Vec<f64>,
+    isa: Isa,
+}
+
+impl DetachedRows {
+    /// The rows again, once; `info` is that of their batch.
+    pub fn attached<'a>(&'a mut self, info: &'a BatchInfo) -> BatchRows<'a> {
+        BatchRows {
+            states: &self.states,
+            dim: self.dim,
+            segments: self.segments.take().map_or(Cow::Borrowed(info.segments()), Cow::Owned),
+            sequences: info.sequences(),
+            documents: info.documents(),
+            positions: info.positions(),
+            slots: info.slots(),
+            excluded: self.excluded,
+            squares: std::mem::take(&mut self.squares),
+            norms: std::mem::take(&mut self.norms),
+            inverses: std::mem::take(&mut self.inverses),
+            isa: self.isa,
+        }
     }
 }
 

@@ -38,7 +38,7 @@ fn enter(points: &[Data], info: &BatchInfo, space: &mut BatchSpace) -> Vec<Point
         let rows = rows.without(&bad);
         space.prepare(SET, Some(50.0), &rows).unwrap();
         let mut state = state(at == 0);
-        state.commit(&rows, space).unwrap();
+        state.commit(&rows, space.contribution()).unwrap();
         state
     };
     points.iter().enumerate().map(enter).collect()
@@ -63,7 +63,7 @@ fn a_batch_enters_moments_sketches_and_kept_states() {
     let rows = BatchRows::of(&points[0].states, DIM, &info).unwrap();
     let mut space = BatchSpace::new();
     space.prepare(SET, Some(50.0), &rows).unwrap();
-    assert_eq!(beyond.commit(&rows, &space).unwrap_err().to_string(), "slot 3 lies beyond the states that are kept");
+    assert_eq!(beyond.commit(&rows, space.contribution()).unwrap_err().to_string(), "slot 3 lies beyond the states that are kept");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_point_that_is_only_paired_needs_no_state() {
     space.prepare(SketchSet::of(&[SketchKind::Pairs]), None, &before).unwrap();
     let rows = BatchRows::of(&points[1].states, DIM, &info).unwrap();
     space.prepare(SET, Some(50.0), &rows).unwrap();
-    second.commit(&rows, &space).unwrap();
+    second.commit(&rows, space.contribution()).unwrap();
     assert_eq!(second, whole[1]);
 }
 
@@ -118,7 +118,7 @@ fn a_gatherer_measures_first_and_groups_later() {
     space.start_batch();
     space.prepare(SET, Some(50.0), &rows).unwrap();
     gathered.moments.grow(40);
-    gathered.commit(&rows, &space).unwrap();
+    gathered.commit(&rows, space.contribution()).unwrap();
     assert_eq!(gathered, whole[0]);
 }
 

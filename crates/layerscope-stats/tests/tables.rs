@@ -41,7 +41,7 @@ fn fed(network: &Network, row: &SketchRow, sequences: Range<usize>) -> Sketches 
             let batch = BatchRows::of(&data.states[rows.start * data.dim..rows.end * data.dim], data.dim, &info).unwrap();
             space.prepare(set, data.massive, &batch).unwrap();
             if at == 1 {
-                sketches.update(&space, &batch).unwrap();
+                sketches.update(space.contribution(), &batch).unwrap();
             }
         }
     }
@@ -146,7 +146,7 @@ fn a_sketch_that_was_not_prepared_is_refused() {
     let batch = BatchRows::of(&data.states[..20 * data.dim], data.dim, &info).unwrap();
     for set in [SketchSet::default(), SketchSet::of(&[SketchKind::Shapes])] {
         space.prepare(set, None, &batch).unwrap();
-        let refused = sketches.update(&space, &batch).unwrap_err().to_string();
+        let refused = sketches.update(space.contribution(), &batch).unwrap_err().to_string();
         assert_eq!(refused, "the batch was not prepared for a covariance");
     }
     space.prepare(SketchSet::of(&[SketchKind::Blocks]), None, &batch).unwrap();

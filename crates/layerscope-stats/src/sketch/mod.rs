@@ -46,7 +46,7 @@ pub use sequences::SequenceSimilarity;
 pub use set::SketchSet;
 pub use shape::{BatchShapes, SequenceShape, ShapeMeans};
 pub use sketches::Sketches;
-pub use space::{BatchSpace, PointRows, Preparation};
+pub use space::{BatchSpace, Contribution, PointRows, Preparation};
 pub use sparse::SparseGroupMoments;
 pub use states_view::StatesView;
 pub use tensor::{Tensor, Tensors, Values};

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use super::erased::AnySketch;
-use super::{BatchSpace, Mergeable, SKETCHES, Sketch, SketchKind, SketchRow, SketchSet, SketchShape, Tensors};
+use super::{Contribution, Mergeable, SKETCHES, Sketch, SketchKind, SketchRow, SketchSet, SketchShape, Tensors};
 use crate::error::{Error, Result};
 use crate::rows::BatchRows;
 
@@ -52,9 +52,9 @@ impl Sketches {
         Sketches { kept: self.kept.each_ref().map(|sketch| sketch.as_ref().map(|sketch| sketch.emptied())) }
     }
 
-    /// Adds what `space` was [prepared](BatchSpace::prepare) with from the same batch at this point: little work, to be done in turn.
-    pub fn update(&mut self, space: &BatchSpace, batch: &BatchRows<'_>) -> Result<()> {
-        for ((sketch, row), prepared) in self.kept.iter_mut().zip(SKETCHES).zip(space.prepared()) {
+    /// Adds what was [prepared](super::BatchSpace::prepare) from the same batch at this point: little work, to be done in turn.
+    pub fn update(&mut self, contribution: &Contribution, batch: &BatchRows<'_>) -> Result<()> {
+        for ((sketch, row), prepared) in self.kept.iter_mut().zip(SKETCHES).zip(contribution.prepared()) {
             match (sketch, prepared) {
                 (Some(sketch), Some(prepared)) => prepared.enter(&mut **sketch, batch)?,
                 (Some(_), None) => return Err(Error::Rows(format!("the batch was not prepared for {}", row.what))),

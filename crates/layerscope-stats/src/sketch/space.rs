@@ -10,10 +10,24 @@ use crate::rows::BatchRows;
 #[derive(Default)]
 pub struct BatchSpace {
     centred: CentredPoints,
+    contribution: Contribution,
+}
+
+/// What a batch contributes to the sketches of one point.
+#[derive(Default)]
+pub struct Contribution {
     /// In the order of [`SKETCHES`]; made when it is first wanted.
     prepared: [Option<Box<dyn AnyPrepared>>; COUNT],
     /// What the last batch was prepared for.
     ready: SketchSet,
+}
+
+impl Contribution {
+    /// What was prepared last, in the order of [`SKETCHES`].
+    pub(super) fn prepared(&self) -> impl Iterator<Item = Option<&dyn AnyPrepared>> {
+        let ready = |(row, prepared)| -> Option<&dyn AnyPrepared> { Option::as_deref(prepared).filter(|_| self.ready.contains(row)) };
+        SKETCHES.iter().map(|row| row.kind).zip(&self.prepared).map(ready)
+    }
 }
 
 impl BatchSpace {
@@ -39,22 +53,27 @@ impl BatchSpace {
         if batch.excluded() > 0 {
             self.start_batch();
         }
-        self.ready = SketchSet::default();
+        let Contribution { prepared, ready } = &mut self.contribution;
+        *ready = SketchSet::default();
         self.centred.move_on();
-        for (row, prepared) in SKETCHES.iter().zip(&mut self.prepared).filter(|(row, _)| set.contains(row.kind)) {
+        for (row, prepared) in SKETCHES.iter().zip(prepared).filter(|(row, _)| set.contains(row.kind)) {
             prepared.get_or_insert_with(row.prepared).prepare(&mut Preparation::new(batch, massive, &mut self.centred))?;
         }
-        self.ready = set;
+        *ready = set;
         if batch.excluded() > 0 {
             self.start_batch();
         }
         Ok(())
     }
 
-    /// What was prepared last, in the order of [`SKETCHES`].
-    pub(super) fn prepared(&self) -> impl Iterator<Item = Option<&dyn AnyPrepared>> {
-        let ready = |(row, prepared)| -> Option<&dyn AnyPrepared> { Option::as_deref(prepared).filter(|_| self.ready.contains(row)) };
-        SKETCHES.iter().map(|row| row.kind).zip(&self.prepared).map(ready)
+    /// What was prepared last.
+    pub fn contribution(&self) -> &Contribution {
+        &self.contribution
+    }
+
+    /// The same, taken away; the next batch gets memory of its own.
+    pub fn take_contribution(&mut self) -> Contribution {
+        std::mem::take(&mut self.contribution)
     }
 }
 

@@ -104,7 +104,7 @@ impl Run {
                 let bad = batch.not_finite();
                 let batch = batch.without(&bad);
                 space.prepare(all_sketches(), data.massive, &batch).unwrap();
-                self.points[at].commit(&batch, &space).unwrap();
+                self.points[at].commit(&batch, space.contribution()).unwrap();
                 for &row in batch.segments().counted() {
                     let (document, position) = places[row0 + row as usize];
                     let (hash, token) = (sample_hash(7, document, position), info.groups()[row as usize]);

@@ -51,14 +51,14 @@ impl Collector {
             let mut tensors = Tensors::default();
             let state = stored_point(point, before, groups.len(), &kept);
             tensors.nest(&name, state.encode());
-            write_state(&scratch, &format!("{name}.safetensors"), &about, &tensors)?;
+            write_state(&scratch, &format!("{name}.safetensors"), &about, &tensors)?.settle()?;
             parts.push(StateFile::open(&scratch.path(&format!("{name}.safetensors")))?);
             before = Some(at);
         }
         let mut facts = self.facts(&places, &groups, names)?;
         facts.seconds = start.elapsed().as_secs_f64();
-        write_states(&store, &about.fingerprint, &facts, &kept, &LegStates::OnDisk(parts))?;
-        let manifest = write_run(&store, &Ending::default(), &mut |_, _| {})?;
+        let written = write_states(&store, &about.fingerprint, &facts, &kept, &LegStates::OnDisk(parts))?;
+        let manifest = write_run(&store, Some(written), &Ending::default(), &mut |_, _| {})?;
         work.remove()?;
         Ok(manifest)
     }

@@ -71,7 +71,7 @@ impl CollectedPoint {
         piece: &Piece,
         settings: &CollectorSettings,
     ) -> Result<()> {
-        self.state.commit(batch, space)?;
+        self.state.commit(batch, space.contribution())?;
         if previous.is_some() {
             self.previous = previous;
         }

@@ -8,6 +8,7 @@ use layerscope_stats::{Accumulate, PointShape};
 
 use super::plan::Plan;
 use super::route::{Order, Route, Way, stretches};
+use super::workers::left_early;
 use crate::error::{Error, Result};
 use crate::process::system;
 use crate::text::{bytes, grouped};
@@ -89,6 +90,7 @@ impl Estimate {
         let rows = sizes.largest_batch;
         let worker = workspace_memory(device, &model.spec, rows) + device.space_memory(sketches, rows, dim);
         let worker = worker.host + rows * BYTES_PER_ROW;
+        let early = rows * dim * size_of::<f32>() + device.space_memory(sketches, rows, dim).host;
         let point = device.point_memory(&sizes.state).host;
         let massive = sizes.state.massive_bytes();
         // Kept states as read, and sorted into the sample and the chosen tokens.
@@ -101,7 +103,7 @@ impl Estimate {
         };
         let tables = 2 * point + kept + sizes.points * groups * BYTES_PER_TABLE_ROW + token_rows + computed;
         Estimate {
-            fixed: resident + (worker * sizes.threads) as u64 + SLACK,
+            fixed: resident + (worker * sizes.threads + early * left_early(sizes.threads)) as u64 + SLACK,
             shares: way.segments.iter().map(share).collect(),
             point: point as u64,
             massive: massive as u64,

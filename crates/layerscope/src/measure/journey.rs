@@ -19,14 +19,15 @@ use super::plan::BoundPlan;
 use super::route::{Order, Route, Way};
 use super::run::open_spool;
 use super::timings::Phase;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::process::cancel::CancelToken;
 use crate::process::system;
+use crate::process::threads::joined;
 use crate::store::facts::Facts;
 use crate::store::folder::Folder;
 use crate::store::state::Fingerprint;
 use crate::store::work::{InputStamp, SavedPlan, Work, massive_of};
-use crate::store::write::{LegStates, write_states};
+use crate::store::write::{LegStates, WrittenStates, write_states};
 use crate::text::bytes;
 
 /// A model that is being read on another thread.
@@ -54,9 +55,9 @@ pub struct Journey<'a> {
 }
 
 impl OnDevice for Journey<'_> {
-    type Output = Result<()>;
+    type Output = Result<WrittenStates>;
 
-    fn run<D: Accumulate>(mut self, device: D) -> Result<()> {
+    fn run<D: Accumulate>(mut self, device: D) -> Result<WrittenStates> {
         let way = Way::new(self.bound);
         std::thread::scope(|scope| {
             let loading = self.read_model_early(scope, &device, &way);
@@ -91,7 +92,7 @@ impl<'a> Journey<'a> {
         way: &Way,
         spool: &Spool,
         loading: Option<Loading<'scope, D>>,
-    ) -> Result<()>
+    ) -> Result<WrittenStates>
     where
         'a: 'scope,
     {
@@ -263,14 +264,6 @@ fn spawn_loading<'scope, 'a: 'scope, D: Accumulate>(
 ) -> Loading<'scope, D> {
     let device = device.clone();
     scope.spawn(move || bound.model.load_leg(device, leg, bound.plan.threads))
-}
-
-/// What another thread made; its panic is ours.
-fn joined<T, E>(handle: ScopedJoinHandle<'_, std::result::Result<T, E>>) -> Result<T>
-where
-    Error: From<E>,
-{
-    Ok(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
 }
 
 /// The shape of every measured point's state.

@@ -33,7 +33,7 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
         [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
         work.clear()?;
     }
-    let (mut warnings, mut timings) = (Vec::new(), None);
+    let (mut warnings, mut timings, mut written) = (Vec::new(), None, None);
     if store.path(STATE).exists() {
         expect_finished(&store, &bound)?;
         if let Some(manifest) = read_manifest(&store.path(""))? {
@@ -43,13 +43,13 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
         }
     } else {
         let journey = Journey { bound: &bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show, passed: 0 };
-        plan.device.run(plan.dtype, journey)?;
+        written = Some(plan.device.run(plan.dtype, journey)?);
         timings = Some(work.timings().timings());
     }
     // Without a limit, no more than the run has taken already.
     let memory = plan.max_memory.unwrap_or_else(|| system::peak().unwrap_or(0));
     let ending = Ending { resources: Resources { threads: plan.threads, memory }, warnings, timings };
-    let manifest = write_run(&store, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
+    let manifest = write_run(&store, written, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
     if !plan.keep_work {
         work.remove()?;
     }

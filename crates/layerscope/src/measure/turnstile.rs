@@ -1,34 +1,37 @@
 //! A state that lets batches in by their number.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 
-/// A point's state, and which batch comes next.
-pub struct Turnstile<S> {
+/// A point's state, which batch comes next, and what later batches left here.
+pub struct Turnstile<S, W> {
     massive: Option<f64>,
-    inside: Mutex<Inside<S>>,
+    inside: Mutex<Inside<S, W>>,
     moved: Condvar,
 }
 
 /// What is behind the lock.
-pub struct Inside<S> {
+pub struct Inside<S, W> {
     next: usize,
     state: S,
+    early: BTreeMap<usize, W>,
 }
 
-impl<S> Inside<S> {
+impl<S, W> Inside<S, W> {
     /// The state.
     pub fn state(&self) -> &S {
         &self.state
     }
 }
 
-impl<S> Turnstile<S> {
+impl<S, W> Turnstile<S, W> {
     /// With `first` the batch that comes next. `massive` is the norm beyond which states are massive here.
-    pub fn new(state: S, massive: Option<f64>, first: usize) -> Turnstile<S> {
-        Turnstile { massive, inside: Mutex::new(Inside { next: first, state }), moved: Condvar::new() }
+    pub fn new(state: S, massive: Option<f64>, first: usize) -> Turnstile<S, W> {
+        let inside = Inside { next: first, state, early: BTreeMap::new() };
+        Turnstile { massive, inside: Mutex::new(inside), moved: Condvar::new() }
     }
 
     /// The norm beyond which states are massive here.
@@ -41,8 +44,15 @@ impl<S> Turnstile<S> {
         self.inside.into_inner().unwrap_or_else(PoisonError::into_inner).state
     }
 
-    /// Waits for the turn of batch `index`, lets it in, and calls the next.
-    pub fn pass(&self, index: usize, stopped: &AtomicBool, enter: impl FnOnce(&mut S) -> Result<()>) -> Result<()> {
+    /// Whether it is the turn of batch `index`. What is not true now may be true soon; what is true stays so.
+    pub fn is_turn_of(&self, index: usize) -> bool {
+        self.lock().next == index
+    }
+
+    /// Waits for the turn of batch `index`, lets it in, then what later batches left and whose turn follows, and calls the next.
+    ///
+    /// `enter` is given what was left, and nothing for the batch itself.
+    pub fn pass(&self, index: usize, stopped: &AtomicBool, mut enter: impl FnMut(&mut S, Option<W>) -> Result<()>) -> Result<()> {
         let mut inside = self.lock();
         while inside.next != index {
             if stopped.load(Ordering::Relaxed) {
@@ -50,8 +60,25 @@ impl<S> Turnstile<S> {
             }
             inside = self.moved.wait(inside).unwrap_or_else(PoisonError::into_inner);
         }
-        enter(&mut inside.state)?;
+        enter(&mut inside.state, None)?;
         inside.next += 1;
+        self.let_in(inside, |state, left| enter(state, Some(left)))
+    }
+
+    /// Leaves what batch `index` brings until its turn; should that have come meanwhile, it enters at once.
+    pub fn leave(&self, index: usize, brought: W, enter: impl FnMut(&mut S, W) -> Result<()>) -> Result<()> {
+        let mut inside = self.lock();
+        inside.early.insert(index, brought);
+        self.let_in(inside, enter)
+    }
+
+    /// Lets in what was left and whose turn it is.
+    fn let_in(&self, mut inside: MutexGuard<'_, Inside<S, W>>, mut enter: impl FnMut(&mut S, W) -> Result<()>) -> Result<()> {
+        let Inside { next, state, early } = &mut *inside;
+        while let Some(left) = early.remove(next) {
+            enter(state, left)?;
+            *next += 1;
+        }
         drop(inside);
         self.moved.notify_all();
         Ok(())
@@ -65,7 +92,7 @@ impl<S> Turnstile<S> {
     }
 
     /// Looks inside between two runs. A panic elsewhere is reported where it happened; the state is consistent between batches.
-    pub fn lock(&self) -> MutexGuard<'_, Inside<S>> {
+    pub fn lock(&self) -> MutexGuard<'_, Inside<S, W>> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,14 +1,14 @@
 //! Hidden states into sketches: workers run batches through the model, and batch `b` enters a point only after batch `b - 1` did.
 //!
-//! So the sketches are bit-identical for any number of threads. A worker waits at a point only while an earlier batch has not
-//! passed it; since batches start in order, threads stagger by themselves and rarely wait.
+//! So the sketches are bit-identical for any number of threads. A worker whose batch comes to a point before its turn leaves there what
+//! it brings and goes on; it waits only where too much was left already. So a slow core does not slow the others down.
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use layerscope_compute::States;
@@ -29,11 +29,17 @@ const TICK: Duration = Duration::from_millis(50);
 /// The states of some points on a device, and the workers that fill them.
 pub struct Workers<'a, D: Accumulate> {
     transformer: &'a Transformer<D>,
-    points: Vec<(Point, Turnstile<D::Resident>)>,
+    points: Vec<(Point, Turnstile<D::Resident, Early<D>>)>,
     settings: WorkSettings<'a>,
     progress: Progress,
     /// Memory of workers that are done: runs follow each other, with a checkpoint between them.
     spaces: Mutex<Vec<D::Space>>,
+}
+
+/// What a batch left at a point before its turn.
+struct Early<D: Accumulate> {
+    brought: D::Waiting,
+    info: Arc<D::Info>,
 }
 
 /// What the workers collect, and how many there are.
@@ -140,6 +146,7 @@ impl<'a, D: Accumulate> Workers<'a, D> {
             next: AtomicUsize::new(first),
             stopped: AtomicBool::new(false),
             paused: AtomicBool::new(false),
+            room: AtomicUsize::new(left_early(self.settings.threads)),
             failure: Mutex::new(None),
         };
         std::thread::scope(|scope| {
@@ -186,6 +193,12 @@ impl<'a, D: Accumulate> Workers<'a, D> {
     }
 }
 
+/// How many contributions may be left at points before their turn. A worker alone is never early; among sixteen, of which one took twice
+/// as long as another, three each left nobody waiting.
+pub fn left_early(threads: usize) -> usize {
+    if threads > 1 { 3 * threads } else { 0 }
+}
+
 /// One run of the workers.
 struct Shift<'a, D: Accumulate> {
     workers: &'a Workers<'a, D>,
@@ -193,6 +206,8 @@ struct Shift<'a, D: Accumulate> {
     next: AtomicUsize,
     stopped: AtomicBool,
     paused: AtomicBool,
+    /// How much more may be left at points before its turn.
+    room: AtomicUsize,
     failure: Mutex<Option<Error>>,
 }
 
@@ -235,7 +250,7 @@ impl<D: Accumulate> Shift<'_, D> {
         let device = transformer.backend();
         let info = items.info().with_slots(settings.kept.slots(&items));
         let info = if settings.sketches.contains(SketchKind::Blocks) { info.with_documents(items.document_numbers()) } else { info };
-        let info = device.info(buffers.stream(), info)?;
+        let info = Arc::new(device.info(buffers.stream(), info)?);
         device.start_batch(space);
         let entering = settings.passage.entering(index)?;
         let mut observer = BatchObserver { shift: self, index, items: &items, info: &info, space, time: Duration::ZERO };
@@ -246,6 +261,22 @@ impl<D: Accumulate> Shift<'_, D> {
         progress.documents.fetch_add(items.documents() as u64, Ordering::Relaxed);
         progress.tokens.fetch_add(items.batch.tokens() as u64, Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// Whether something may be left at a point before its turn; if so, it takes the place.
+    fn take_room(&self) -> bool {
+        self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(1)).is_ok()
+    }
+
+    fn give_room(&self) {
+        self.room.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lets in what a batch left at a point.
+    fn let_in(&self, stream: &mut D::Stream, resident: &mut D::Resident, left: Early<D>) -> Result<()> {
+        self.workers.transformer.backend().commit_waiting(stream, left.brought, &left.info, resident)?;
+        self.give_room();
+        Ok(())
     }
 
     fn wake_all(&self) {
@@ -273,7 +304,7 @@ struct BatchObserver<'a, D: Accumulate> {
     shift: &'a Shift<'a, D>,
     index: usize,
     items: &'a Items,
-    info: &'a D::Info,
+    info: &'a Arc<D::Info>,
     space: &'a mut D::Space,
     /// How long all of it took, waiting for turns included.
     time: Duration,
@@ -306,7 +337,24 @@ impl<D: Accumulate> BatchObserver<'_, D> {
         let prepared = device.prepare(states, self.info, &wanted, self.space).map_err(|error| located(error, items, at))?;
         let Some(turnstile) = known else { return Ok(()) };
         let stream = &mut *states.stream;
-        turnstile.pass(self.index, &self.shift.stopped, |resident| Ok(device.commit(stream, &prepared, resident)?))
+        let (index, shift) = (self.index, self.shift);
+        let prepared = match turnstile.is_turn_of(index) || !shift.take_room() {
+            true => prepared,
+            false => match device.set_aside(prepared) {
+                Ok(brought) => {
+                    let early = Early { brought, info: Arc::clone(self.info) };
+                    return turnstile.leave(index, early, |resident, left| shift.let_in(stream, resident, left));
+                }
+                Err(prepared) => {
+                    shift.give_room();
+                    prepared
+                }
+            },
+        };
+        turnstile.pass(index, &shift.stopped, |resident, left| match left {
+            None => Ok(device.commit(stream, &prepared, resident)?),
+            Some(left) => shift.let_in(stream, resident, left),
+        })
     }
 }
 

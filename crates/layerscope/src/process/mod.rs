@@ -5,3 +5,4 @@ pub(crate) mod command;
 pub(crate) mod panics;
 pub(crate) mod system;
 pub(crate) mod temporary;
+pub(crate) mod threads;

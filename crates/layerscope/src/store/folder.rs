@@ -36,14 +36,19 @@ impl Folder {
     ///
     /// After an error the file of that name is what it was before, and the temporary one is gone.
     pub fn put_atomic(&self, name: &str, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
-        let temporary = self.path(&format!("{name}.partial"));
-        let finished = self.path(name);
-        let written = write_durably(&temporary, write).and_then(|()| fs::rename(&temporary, &finished)).and_then(|()| self.sync_folder());
-        written.map_err(|source| {
-            // The space is needed more than the remains of a file that was never finished.
-            let _ = fs::remove_file(&temporary);
-            Error::io(&finished, source)
-        })
+        self.put_unsettled(name, write)?.settle()
+    }
+
+    /// The first half of [`Folder::put_atomic`]: the file can be read under its temporary name.
+    pub fn put_unsettled(&self, name: &str, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<Unsettled> {
+        let (temporary, finished) = (self.path(&format!("{name}.partial")), self.path(name));
+        match write_file(&temporary, write) {
+            Ok(file) => Ok(Unsettled { folder: self.clone(), temporary, finished, file }),
+            Err(source) => {
+                discard(&temporary);
+                Err(Error::io(&finished, source))
+            }
+        }
     }
 
     /// Removes a file; one that is not there is no error.
@@ -60,10 +65,41 @@ impl Folder {
     }
 }
 
-fn write_durably(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<()> {
+/// A file that is written, but perhaps not yet on the disk. It is not there before it is [settled](Unsettled::settle).
+#[derive(Debug)]
+#[must_use]
+pub struct Unsettled {
+    folder: Folder,
+    temporary: PathBuf,
+    finished: PathBuf,
+    file: File,
+}
+
+impl Unsettled {
+    /// Where it can be read until it is settled.
+    pub fn path(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Makes sure that the file is on the disk, and gives it its name.
+    pub fn settle(self) -> Result<()> {
+        let renamed = self.file.sync_all().and_then(|()| fs::rename(&self.temporary, &self.finished));
+        renamed.and_then(|()| self.folder.sync_folder()).map_err(|source| {
+            discard(&self.temporary);
+            Error::io(&self.finished, source)
+        })
+    }
+}
+
+fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<File> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     write(&mut file)?;
-    file.into_inner().map_err(|error| error.into_error())?.sync_all()
+    file.into_inner().map_err(|error| error.into_error())
+}
+
+/// The space is needed more than the remains of a file that was never finished.
+fn discard(temporary: &Path) {
+    let _ = fs::remove_file(temporary);
 }
 
 #[cfg(test)]

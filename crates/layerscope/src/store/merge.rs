@@ -18,7 +18,7 @@ use super::point_name::PointName;
 use super::state::{About, StateFile, differences, write_state};
 use super::stored::StoredRun;
 use super::work::Work;
-use super::write::{Ending, LegStates, open_emptied, write_run, write_states};
+use super::write::{Ending, LegStates, WrittenStates, open_emptied, write_run, write_states};
 use crate::error::{Error, Result};
 use crate::measure::kept::{Kept, KeptKey};
 use crate::process::cancel::CancelToken;
@@ -26,8 +26,8 @@ use crate::process::cancel::CancelToken;
 /// Merges the shards of one measurement into the run that a single worker would have made. `show` hears of every point.
 pub fn merge(shards: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn FnMut(PointName)) -> Result<Finished<Manifest>> {
     into(shards, out, |folders, here| {
-        let (store, work) = merge_states(folders, here, overwrite, true, show)?;
-        let manifest = write_run(&store, &Ending::default(), &mut |_, _| {})?;
+        let (store, work, written) = merge_states(folders, here, overwrite, true, show)?;
+        let manifest = write_run(&store, Some(written), &Ending::default(), &mut |_, _| {})?;
         work.remove()?;
         Ok(manifest)
     })
@@ -35,7 +35,12 @@ pub fn merge(shards: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn FnM
 
 /// Merges some shards, or parts merged before, into a part of the run: its states, to be merged with the other parts.
 pub fn merge_part(shards: &[PathBuf], out: &Path) -> Result<()> {
-    into(shards, out, |folders, here| merge_states(folders, here, true, false, &mut |_| {})?.1.remove()).map(drop)
+    let settled = |folders: &[PathBuf], here: &Path| {
+        let (_, work, written) = merge_states(folders, here, true, false, &mut |_| {})?;
+        written.settle()?;
+        work.remove()
+    };
+    into(shards, out, settled).map(drop)
 }
 
 /// Works on copies of shards that lie at addresses.
@@ -52,7 +57,7 @@ fn merge_states(
     overwrite: bool,
     complete: bool,
     show: &mut dyn FnMut(PointName),
-) -> Result<(Folder, Work)> {
+) -> Result<(Folder, Work, WrittenStates)> {
     let start = Instant::now();
     let (shards, missing) = open_shards(folders)?;
     if complete && !missing.is_empty() {
@@ -75,13 +80,13 @@ fn merge_states(
         let name = format!("{}.safetensors", point.at.stored());
         let mut tensors = Tensors::default();
         tensors.nest(&point.at.stored(), state.encode());
-        write_state(&scratch, &name, &About { fingerprint: fingerprint.clone(), details: Value::Null }, &tensors)?;
+        write_state(&scratch, &name, &About { fingerprint: fingerprint.clone(), details: Value::Null }, &tensors)?.settle()?;
         parts.push(StateFile::open(&scratch.path(&name))?);
     }
     merged.facts.seconds += start.elapsed().as_secs_f64();
     merged.facts.timings.write += start.elapsed().as_secs_f64();
-    write_states(&store, fingerprint, &merged.facts, &merged.kept, &LegStates::OnDisk(parts))?;
-    Ok((store, work))
+    let written = write_states(&store, fingerprint, &merged.facts, &merged.kept, &LegStates::OnDisk(parts))?;
+    Ok((store, work, written))
 }
 
 /// The shards in the order of their numbers, and those that are missing; refuses duplicates and strangers.

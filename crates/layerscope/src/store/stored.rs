@@ -57,11 +57,15 @@ impl StoredRun {
                 folder.display()
             )));
         }
-        let state = StateFile::open(&path)?;
-        let sample = StateFile::open(&folder.join(SAMPLE))?;
+        StoredRun::of_files(&path, &folder.join(SAMPLE))
+    }
+
+    /// Opens the run in two files.
+    pub fn of_files(state: &Path, sample: &Path) -> Result<StoredRun> {
+        let (state, sample) = (StateFile::open(state)?, StateFile::open(sample)?);
         sample.expect(&state.about().fingerprint)?;
         let facts = serde_json::from_value(state.about().details.clone())
-            .map_err(|error| Error::damaged(&path, format!("unreadable details ({error})")))?;
+            .map_err(|error| Error::damaged(state.path(), format!("unreadable details ({error})")))?;
         Ok(StoredRun { state, sample, facts })
     }
 

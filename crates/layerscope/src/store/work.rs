@@ -114,7 +114,7 @@ impl LegWriter {
         let states: Vec<(Point, &PointState)> = states.iter().map(|(at, state)| (*at, state)).collect();
         let mut about = self.about.clone();
         about.details["massive"] = states.iter().map(|(_, state)| state.moments.massive_threshold().map(f64::to_bits)).collect();
-        write_state(&self.store, &leg_name(self.leg), &about, &all_tensors(self.blocks, &states))?;
+        write_state(&self.store, &leg_name(self.leg), &about, &all_tensors(self.blocks, &states))?.settle()?;
         (0..2).try_for_each(|turn| self.store.remove(&checkpoint_name(self.leg, turn)))
     }
 }
@@ -231,7 +231,7 @@ impl Work {
         let start = Instant::now();
         let details = json!({ "next": next, "seconds": self.seconds(), "timings": self.timings.timings() });
         let about = About { fingerprint: fingerprint.clone(), details };
-        write_state(&self.store, &checkpoint_name(leg, self.turn), &about, &all_tensors(blocks, states))?;
+        write_state(&self.store, &checkpoint_name(leg, self.turn), &about, &all_tensors(blocks, states))?.settle()?;
         self.turn = 1 - self.turn;
         (self.saved, self.saving) = (Instant::now(), start.elapsed());
         self.timings.add(Phase::Write, start.elapsed().as_secs_f64());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
+use layerscope_compute::parallel::in_order;
 use layerscope_error::{line, setting};
 use layerscope_model::Point;
 use layerscope_report::manifest::Timings;
@@ -13,7 +14,7 @@ use layerscope_stats::sketch::Tensors;
 use serde_json::Value;
 
 use super::facts::Facts;
-use super::folder::Folder;
+use super::folder::{Folder, Unsettled};
 use super::manifest::of_run;
 use super::state::{About, Fingerprint, StateFile, join_states, write_state};
 use super::stored::{MANIFEST, SAMPLE, STATE, StoredRun, key_tensors};
@@ -23,7 +24,8 @@ use crate::error::{Error, Result};
 use crate::measure::kept::Kept;
 use crate::measure::timings::shared_among;
 use crate::process::system;
-use crate::tables::make::Resources;
+use crate::process::threads::joined;
+use crate::tables::make::{Resources, Tables};
 
 /// Refuses a folder that holds a run, unless it may be overwritten.
 pub fn refuse_run(out: &Path, overwrite: bool) -> Result<()> {
@@ -56,9 +58,28 @@ pub enum LegStates {
     OnDisk(Vec<StateFile>),
 }
 
-/// Writes the states of all legs into the two files of the run. The sample goes first: a folder with a state has everything that
-/// belongs to it.
-pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, kept: &Kept, legs: &LegStates) -> Result<()> {
+/// The two files of a run, on their way to the disk.
+#[must_use]
+pub struct WrittenStates {
+    sample: Unsettled,
+    state: Unsettled,
+}
+
+impl WrittenStates {
+    /// Gives them their names once they are on the disk. The sample goes first: a folder with a state has everything that belongs to it.
+    pub fn settle(self) -> Result<()> {
+        self.sample.settle()?;
+        self.state.settle()
+    }
+
+    /// Opens the run, settled or not.
+    fn open(&self) -> Result<StoredRun> {
+        StoredRun::of_files(self.state.path(), self.sample.path())
+    }
+}
+
+/// Writes the states of all legs into the two files of the run.
+pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, kept: &Kept, legs: &LegStates) -> Result<WrittenStates> {
     let is_kept = |name: &str| name.ends_with(".kept");
     let details = serde_json::to_value(facts).map_err(|error| Error::io(&store.path(STATE), error.into()))?;
     let about = About { fingerprint: fingerprint.clone(), details };
@@ -69,16 +90,20 @@ pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, ke
             let states: Vec<(Point, &PointState)> = states.iter().map(|(at, state)| (*at, state)).collect();
             let (kept, sketches) = all_tensors(facts.model.layers, &states).0.into_iter().partition(|(name, _)| is_kept(name));
             key_tensors.0.extend::<BTreeMap<_, _>>(kept);
-            write_state(store, SAMPLE, &keys, &key_tensors)?;
-            write_state(store, STATE, &about, &Tensors(sketches))
+            std::thread::scope(|scope| {
+                let sample = scope.spawn(|| write_state(store, SAMPLE, &keys, &key_tensors));
+                let state = write_state(store, STATE, &about, &Tensors(sketches));
+                Ok(WrittenStates { sample: joined(sample)?, state: state? })
+            })
         }
         LegStates::OnDisk(files) => {
-            write_state(store, "keys.partial.safetensors", &keys, &key_tensors)?;
+            write_state(store, "keys.partial.safetensors", &keys, &key_tensors)?.settle()?;
             let key_file = StateFile::open(&store.path("keys.partial.safetensors"))?;
             let parts: Vec<&StateFile> = files.iter().chain([&key_file]).collect();
-            join_states(store, SAMPLE, &keys, &parts, |name| is_kept(name) || name.starts_with("keys."))?;
+            let sample = join_states(store, SAMPLE, &keys, &parts, |name| is_kept(name) || name.starts_with("keys."))?;
             store.remove("keys.partial.safetensors")?;
-            join_states(store, STATE, &about, &files.iter().collect::<Vec<_>>(), |name| !is_kept(name))
+            let state = join_states(store, STATE, &about, &files.iter().collect::<Vec<_>>(), |name| !is_kept(name))?;
+            Ok(WrittenStates { sample, state })
         }
     }
 }
@@ -100,34 +125,65 @@ impl Default for Ending {
 }
 
 /// Makes the tables of the state in a folder, and the manifest. Can be done again at any time.
-pub fn write_run(store: &Folder, ending: &Ending, show: &mut dyn FnMut(usize, usize)) -> Result<Manifest> {
+///
+/// States that were just written go to the disk meanwhile, and get their names whatever becomes of the tables.
+pub fn write_run(store: &Folder, written: Option<WrittenStates>, ending: &Ending, show: &mut dyn FnMut(usize, usize)) -> Result<Manifest> {
     let start = Instant::now();
-    let run = StoredRun::open(&store.path(""))?;
-    let tables = run.tables(ending.resources, show)?;
-    let computing = start.elapsed().as_secs_f64();
-    let norms = norms_table(&run.facts.norms)?;
-    let files: [(&str, Option<&Table>); 8] = [
-        ("layers", Some(&tables.layers)),
-        ("groups", Some(&tables.groups)),
-        ("components", Some(&tables.components)),
-        ("norms", Some(&norms)),
-        ("spectra", tables.spectra.as_ref()),
-        ("tokens", tables.tokens.as_ref()),
-        ("token_components", tables.token_components.as_ref()),
-        ("massive", tables.massive.as_ref()),
-    ];
-    for (name, table) in files {
-        match table {
-            Some(table) => put_table(store, &format!("{name}.parquet"), table)?,
-            None => store.remove(&format!("{name}.parquet"))?,
+    let (made, computing) = std::thread::scope(|scope| {
+        let run = written.as_ref().map_or_else(|| StoredRun::open(&store.path("")), WrittenStates::open);
+        let settling = written.map(|written| scope.spawn(move || written.settle()));
+        let made = run.and_then(|run| MadeTables::of(run, ending.resources, show));
+        let computing = start.elapsed().as_secs_f64();
+        settling.map_or(Ok(()), joined)?;
+        Ok::<_, Error>((made?, computing))
+    })?;
+    for (name, content) in &made.files {
+        match content {
+            Some(content) => store.put_atomic(name, |out| out.write_all(content))?,
+            None => store.remove(name)?,
         }
     }
+    let MadeTables { run, tables, .. } = made;
     let seconds = start.elapsed().as_secs_f64();
     let mut timings = ending.timings.clone().unwrap_or_else(|| run.facts.timings.clone());
     timings.add(&Timings { tables: shared_among(computing, &tables.timings), write: seconds - computing, ..Timings::default() });
     let manifest = of_run(&run.facts, &tables, (run.facts.seconds + seconds, timings), &ending.warnings);
     put_manifest(store, &manifest)?;
     Ok(manifest)
+}
+
+/// The tables of a run, and their files as they will be; None for those that the run does not have.
+struct MadeTables {
+    run: StoredRun,
+    tables: Tables,
+    files: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl MadeTables {
+    fn of(run: StoredRun, resources: Resources, show: &mut dyn FnMut(usize, usize)) -> Result<MadeTables> {
+        let tables = run.tables(resources, show)?;
+        let norms = norms_table(&run.facts.norms)?;
+        let all: [(&str, Option<&Table>); 8] = [
+            ("layers", Some(&tables.layers)),
+            ("groups", Some(&tables.groups)),
+            ("components", Some(&tables.components)),
+            ("norms", Some(&norms)),
+            ("spectra", tables.spectra.as_ref()),
+            ("tokens", tables.tokens.as_ref()),
+            ("token_components", tables.token_components.as_ref()),
+            ("massive", tables.massive.as_ref()),
+        ];
+        let encoded = in_order(resources.threads, all.len(), |at| all[at].1.map(encoded).transpose());
+        let file = |((name, _), content): (&(&str, _), Result<Option<Vec<u8>>>)| Ok((format!("{name}.parquet"), content?));
+        let files = all.iter().zip(encoded).map(file).collect::<Result<_>>()?;
+        Ok(MadeTables { run, tables, files })
+    }
+}
+
+fn encoded(table: &Table) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    export::parquet::write(table, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Writes a manifest.
@@ -138,7 +194,6 @@ pub fn put_manifest(store: &Folder, manifest: &Manifest) -> Result<()> {
 
 /// Writes a table as Parquet.
 pub fn put_table(store: &Folder, name: &str, table: &Table) -> Result<()> {
-    let mut bytes = Vec::new();
-    export::parquet::write(table, &mut bytes)?;
+    let bytes = encoded(table)?;
     store.put_atomic(name, |out| out.write_all(&bytes))
 }

@@ -34,7 +34,9 @@ fn write(name: &str) -> (Folder, std::path::PathBuf) {
     let mut tensors = Tensors::default();
     tensors.nest("point.1", first.encode());
     tensors.nest("point.10", second.encode());
-    write_state(&store, "state.safetensors", &About { fingerprint: fingerprint(), ..About::default() }, &tensors).expect("written");
+    write_state(&store, "state.safetensors", &About { fingerprint: fingerprint(), ..About::default() }, &tensors)
+        .and_then(Unsettled::settle)
+        .expect("written");
     let path = store.path("state.safetensors");
     (store, path)
 }

@@ -12,7 +12,7 @@ use super::file::{StateFile, StoredTensor};
 use super::numbers::{checksum, dtype, for_each_chunk, width};
 use super::{About, VERSION};
 use crate::error::{Error, Result};
-use crate::store::folder::Folder;
+use crate::store::folder::{Folder, Unsettled};
 
 /// Stands in the header where its own checksum goes.
 const NO_CHECKSUM: &str = "00000000";
@@ -54,10 +54,10 @@ impl Header {
 }
 
 /// Writes tensors and what is to be known about them.
-pub fn write_state(store: &Folder, name: &str, about: &About, tensors: &Tensors<'_>) -> Result<()> {
+pub fn write_state(store: &Folder, name: &str, about: &About, tensors: &Tensors<'_>) -> Result<Unsettled> {
     let failed = |source: io::Error| Error::io(&store.path(name), source);
     let header = header_of(about, tensors).map_err(failed)?;
-    store.put_atomic(name, |out| write_parts(out, &header, |out| write_tensors(tensors, out)))
+    store.put_unsettled(name, |out| write_parts(out, &header, |out| write_tensors(tensors, out)))
 }
 
 /// The same in memory.
@@ -87,7 +87,7 @@ fn header_of(about: &About, tensors: &Tensors<'_>) -> io::Result<Vec<u8>> {
 }
 
 /// Writes one file with those tensors of several files that `wanted` names, without holding any of them in memory.
-pub fn join_states(store: &Folder, name: &str, about: &About, parts: &[&StateFile], wanted: impl Fn(&str) -> bool) -> Result<()> {
+pub fn join_states(store: &Folder, name: &str, about: &About, parts: &[&StateFile], wanted: impl Fn(&str) -> bool) -> Result<Unsettled> {
     let mut sources: BTreeMap<&String, (&StateFile, &StoredTensor)> = BTreeMap::new();
     for &part in parts {
         sources.extend(part.tensors.iter().filter(|(name, _)| wanted(name)).map(|(name, stored)| (name, (part, stored))));
@@ -109,7 +109,7 @@ pub fn join_states(store: &Folder, name: &str, about: &About, parts: &[&StateFil
         );
     }
     let header = header_bytes(about, &checksums, entries).map_err(|source| Error::io(&store.path(name), source))?;
-    store.put_atomic(name, |out| write_parts(out, &header, |out| sources.values().try_for_each(|(part, stored)| part.copy(stored, out))))
+    store.put_unsettled(name, |out| write_parts(out, &header, |out| sources.values().try_for_each(|(part, stored)| part.copy(stored, out))))
 }
 
 fn write_parts(out: &mut dyn Write, header: &[u8], write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
