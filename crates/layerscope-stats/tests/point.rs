@@ -93,6 +93,34 @@ fn rows_that_are_not_finite_are_left_out_and_break_the_chain_of_pairs() {
 }
 
 #[test]
+fn what_is_set_aside_enters_as_if_it_had_not_been() {
+    let (mut points, info) = two_points(60);
+    for bad in [false, true] {
+        if bad {
+            points[0].states[info.segments().counted()[4] as usize * DIM] = f32::NAN;
+        }
+        let whole = enter(&points, &info, &mut BatchSpace::new());
+        let mut space = BatchSpace::new();
+        space.start_batch();
+        let set_aside = |data: &Data| {
+            let rows = BatchRows::of(&data.states, DIM, &info).unwrap();
+            let not_finite = rows.not_finite();
+            let rows = rows.without(&not_finite);
+            space.prepare(SET, Some(50.0), &rows).unwrap();
+            (rows.detached(), space.take_contribution())
+        };
+        let aside: Vec<_> = points.iter().map(set_aside).collect();
+        for (at, (mut rows, contribution)) in aside.into_iter().enumerate().rev() {
+            let mut state = state(at == 0);
+            state.commit(&rows.attached(&info), &contribution).unwrap();
+            assert_eq!(state.encode().0.keys().collect::<Vec<_>>(), whole[at].encode().0.keys().collect::<Vec<_>>());
+            assert_eq!((&state.moments, &state.sketches), (&whole[at].moments, &whole[at].sketches), "point {at}");
+            assert_eq!(state.excluded, whole[at].excluded);
+        }
+    }
+}
+
+#[test]
 fn a_point_that_is_only_paired_needs_no_state() {
     let (points, info) = two_points(60);
     let whole = enter(&points, &info, &mut BatchSpace::new());

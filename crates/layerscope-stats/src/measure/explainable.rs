@@ -6,7 +6,7 @@ use super::evaluation::Evaluation;
 use super::layer_rows::Rows;
 use super::row::Computation;
 use super::spectrum::Spectrum;
-use crate::eigen::eigenvalues;
+use crate::eigen::largest_eigenvalue;
 use crate::error::Result;
 use crate::products::{Panels, gram, gram_place};
 use crate::sketch::HashSample;
@@ -30,7 +30,7 @@ pub fn max_explainable_variance(sample: &HashSample) -> Option<f64> {
     let mut blocks = Vec::new();
     gram(Isa::detect(), &panels, &mut blocks);
     let matrix: Vec<f64> = (0..side * side).map(|at| (at / side, at % side)).map(|(i, j)| blocks[gram_place(i.min(j), i.max(j))]).collect();
-    Some(eigenvalues(&matrix, side)?[0] / total)
+    Some(largest_eigenvalue(&matrix, side)? / total)
 }
 
 pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);

@@ -96,3 +96,46 @@ impl<S, W> Turnstile<S, W> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_early_enters_in_turn() {
+        let turnstile = Turnstile::<Vec<usize>, usize>::new(Vec::new(), None, 4);
+        let early = |entered: &mut Vec<usize>, left: usize| {
+            entered.push(left);
+            Ok(())
+        };
+        assert!(turnstile.is_turn_of(4) && !turnstile.is_turn_of(6));
+        turnstile.leave(6, 6, early).expect("room");
+        turnstile.leave(5, 5, early).expect("room");
+        turnstile.leave(8, 8, early).expect("room");
+        assert!(turnstile.lock().state().is_empty(), "nobody enters before its turn");
+        let stopped = AtomicBool::new(false);
+        let pass = |index: usize| {
+            turnstile.pass(index, &stopped, |entered, left| {
+                entered.push(left.unwrap_or(index));
+                Ok(())
+            })
+        };
+        pass(4).expect("its turn");
+        assert_eq!(*turnstile.lock().state(), [4, 5, 6]);
+        // Its turn came between looking and leaving.
+        turnstile.leave(7, 7, early).expect("room");
+        assert_eq!(turnstile.into_state(), [4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn whoever_waits_hears_that_all_is_stopped() {
+        let turnstile = Turnstile::<(), ()>::new((), None, 0);
+        let stopped = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| turnstile.pass(1, &stopped, |(), _| Ok(())));
+            stopped.store(true, Ordering::Relaxed);
+            turnstile.wake();
+            assert!(matches!(waiting.join().expect("no panic"), Err(Error::Stopped)));
+        });
+    }
+}
