@@ -5,7 +5,7 @@ use layerscope_stats::{BatchRows, Segments};
 use serde_json::json;
 
 use super::*;
-use crate::store::folder::Folder;
+use crate::store::folder::{Folder, Unsettled};
 
 fn empty_folder(name: &str) -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("layerscope-{}-{name}", std::process::id()));
