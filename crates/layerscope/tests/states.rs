@@ -129,7 +129,8 @@ fn the_summary_leads_with_typical_states_and_offers_all() {
     let lead = told("show", &[&out], "");
     assert_eq!(lead, told("show", &[&out], "--states typical"));
     let lines: Vec<&str> = lead.lines().collect();
-    assert!(lines[2].contains(" states are massive and carry "), "{lead}");
+    // A slow machine also tells where the time went.
+    let massive = lines.iter().find(|line| line.contains(" states are massive and carry ")).expect("a line about massive states");
     assert!(lines.contains(&OTHER) && lines.iter().all(|line| line.chars().count() <= 80), "{lead}");
     assert!(lead.contains("\nover the typical states of the ") && lead.contains(" selected groups\n"), "{lead}");
     let expected = value(&out, "typical_selected", 2.0);
@@ -141,7 +142,7 @@ fn the_summary_leads_with_typical_states_and_offers_all() {
     refused("show", &[&out], "--states some", "--states `some` is not understood; give typical or all");
 
     // Another range: the massive states are still named, and the rows of both selections are computed again.
-    assert!(told("show", &[&out], "--frequency 5:60").starts_with(lines[2]));
+    assert!(told("show", &[&out], "--frequency 5:60").starts_with(massive));
 
     // A preset shows what the paper did, and still says who is massive.
     let paper = run("states-preset", &format!("{MASSIVE} --preset ethayarajh"));
