@@ -14,6 +14,7 @@ use crate::error::CudaError;
 const COMMON: &str = include_str!("../kernels/common.cuh");
 const OPERAND: &str = include_str!("../kernels/operand.cuh");
 const ATTENTION: &str = include_str!("../kernels/attention.cuh");
+const STATISTICS: &str = include_str!("../kernels/statistics/statistics.cuh");
 
 /// A source, and for which definitions tests compile it.
 pub struct Source {
@@ -42,12 +43,16 @@ impl Source {
 }
 
 /// No definitions.
+const PLAIN: &[&[&str]] = &[&[]];
 
 /// Every kind of operand.
 const OPERANDS: &[&[&str]] = &[&["OPERAND=0"], &["OPERAND=1"], &["OPERAND=2"], &["OPERAND=3"]];
 
 /// Every source.
 pub const SOURCES: &[Source] = &[
+    Source::new("statistics_rows", include_str!("../kernels/statistics/rows.cu")).after(&[STATISTICS], PLAIN),
+    Source::new("statistics_moments", include_str!("../kernels/statistics/moments.cu")).after(&[STATISTICS], PLAIN),
+    Source::new("statistics_sequences", include_str!("../kernels/statistics/sequences.cu")).after(&[STATISTICS], PLAIN),
     Source::new("rows", include_str!("../kernels/rows.cu")).after(&[OPERAND], OPERANDS),
     Source::new("activations", include_str!("../kernels/activations.cu")).after(&[OPERAND], OPERANDS),
     Source::new("attention_f32", include_str!("../kernels/attention_f32.cu"))

@@ -22,6 +22,7 @@ mod linear;
 mod operand;
 mod products;
 mod rows;
+mod statistics;
 mod stream;
 mod weights;
 
