@@ -52,6 +52,7 @@ const OPERANDS: &[&[&str]] = &[&["OPERAND=0"], &["OPERAND=1"], &["OPERAND=2"], &
 pub const SOURCES: &[Source] = &[
     Source::new("statistics_rows", include_str!("../kernels/statistics/rows.cu")).after(&[STATISTICS], PLAIN),
     Source::new("statistics_moments", include_str!("../kernels/statistics/moments.cu")).after(&[STATISTICS], PLAIN),
+    Source::new("statistics_scatter", include_str!("../kernels/statistics/scatter.cu")).after(&[STATISTICS], PLAIN),
     Source::new("statistics_sequences", include_str!("../kernels/statistics/sequences.cu")).after(&[STATISTICS], PLAIN),
     Source::new("rows", include_str!("../kernels/rows.cu")).after(&[OPERAND], OPERANDS),
     Source::new("activations", include_str!("../kernels/activations.cu")).after(&[OPERAND], OPERANDS),
@@ -70,12 +71,15 @@ pub const SOURCES: &[Source] = &[
     ),
 ];
 
+/// A source's name, and the definitions it was compiled with.
+type Variant = (&'static str, Vec<String>);
+
 /// The compiled sources of one card.
 pub struct Kernels {
     context: Arc<CudaContext>,
     device: String,
     architecture: (u32, u32),
-    modules: Mutex<HashMap<(&'static str, Vec<String>), Arc<CudaModule>>>,
+    modules: Mutex<HashMap<Variant, Arc<CudaModule>>>,
 }
 
 impl Kernels {

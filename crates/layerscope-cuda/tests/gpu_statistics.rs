@@ -1,6 +1,6 @@
 //! What the card accumulates against what the host does, from the same states. Without a GPU every test says so and is skipped.
 
-use layerscope_compute::{ComputeDtype, Cpu, Error, States};
+use layerscope_compute::{Backend, ComputeDtype, Cpu, Error, States};
 use layerscope_cuda::Cuda;
 use layerscope_stats::sketch::{SketchKind, SketchSet, Values};
 use layerscope_stats::{Accumulate, BatchInfo, LateRow, NOT_COUNTED, PointShape, PointState, Result, Wanted};
@@ -91,12 +91,14 @@ fn states_of(random: &mut Random, point: usize, dim: usize, ids: &[u32], centres
 }
 
 impl Data {
-    /// Makes every so many-th row massive, at all points but the first.
+    /// Makes about every so many-th row massive, at all points but the first.
     fn with_massive(mut self, every: usize) -> Data {
         self.massive = Some(1e4);
         for (_, states) in &mut self.batches {
-            for states in &mut states[1..] {
-                states.chunks_exact_mut(self.dim).step_by(every).for_each(|state| state[0] = 3e4 + state[0]);
+            for (point, states) in states.iter_mut().enumerate().skip(1) {
+                // Some are so at both points, some at one alone.
+                let rows = states.chunks_exact_mut(self.dim).enumerate().filter(|(row, _)| row % every == 0 || row % (every + point) == 2);
+                rows.for_each(|(row, state)| state[0] += 2e4 + 1e3 * (row % 13) as f32);
             }
         }
         self
@@ -171,7 +173,9 @@ fn compare(host: &PointState, device: &PointState, what: &str) {
                 let width = ours.shape.last().copied().unwrap_or(1).max(1);
                 let overall = largest(ours_f64);
                 for (row, (ours, theirs)) in ours_f64.chunks(width).zip(theirs.chunks(width)).enumerate() {
-                    let scale = largest(ours).max(1e-6 * overall);
+                    // Components of a matrix are as good as its largest ones.
+                    let is_matrix = name.ends_with("scatter") || name.ends_with("products");
+                    let scale = largest(ours).max(if is_matrix { overall } else { 1e-6 * overall });
                     for (at, (x, y)) in ours.iter().zip(theirs).enumerate() {
                         assert!(
                             x == y || (x - y).abs() <= TOLERANCE * scale,
@@ -322,5 +326,41 @@ fn rows_that_do_not_fit_are_refused_in_the_words_of_the_host() {
         let line = |error: layerscope_stats::Error| error.to_string();
         let host = line(data.run(&Cpu::new(), 1).map(|_| ()).expect_err("the host refuses"));
         assert_eq!(line(data.run(&card, 1).map(|_| ()).expect_err("the card refuses")), host);
+    }
+}
+
+/// Prints what a batch of the usual size costs; too slow without a card, so it is asked for by name or with `--include-ignored`.
+#[test]
+#[ignore = "a batch of the usual size"]
+fn a_large_batch_agrees_and_says_how_long_it_took() {
+    let Some(card) = card() else { return };
+    for (dim, sketches) in [(768, UNITS), (768, UNITS.with(SketchKind::Covariance).with(SketchKind::Pairs)), (4096, UNITS)] {
+        let data = Data { sketches, massive: Some(1e6), ..made_up(dim, 20_000, &[32_768], 40) };
+        let (host, _) = data.run(&Cpu::new(), 1).expect("the host");
+        let (device, _) = data.run(&card, 1).expect("the card");
+        for (host, device) in host.iter().zip(&device) {
+            compare(host, device, "a large batch");
+        }
+        let (info, states) = &data.batches[0];
+        let (mut stream, mut space) = (card.stream().expect("a stream"), card.space().expect("memory"));
+        let mut resident = card.load(data.empty(1)).expect("a state");
+        let mut buffer = card.buffer(states[1].len()).expect("a buffer");
+        card.write(&mut stream, &mut buffer, &states[1]);
+        for round in 0..6 {
+            let info = card.info(&mut stream, info.clone()).expect("a batch");
+            card.start_batch(&mut space);
+            if round == 5 {
+                stream.start_clock();
+            }
+            for _ in 0..8 {
+                let mut states = States { backend: &card, stream: &mut stream, buffer: &buffer, rows: 32_768, width: dim };
+                let prepared = card.prepare(&mut states, &info, &data.wanted(), &mut space).expect("a batch");
+                card.commit(states.stream, &prepared, &mut resident).expect("a batch");
+            }
+            card.synchronize(&mut stream).expect("the card");
+            card.finish_batch(&mut stream, &mut space).expect("the card");
+        }
+        let milliseconds: f32 = stream.times().expect("times").iter().map(|(_, time)| time).sum();
+        println!("{sketches:?} of 32,768 states of {dim} components: {:.3} ms a point", milliseconds / 8.0);
     }
 }

@@ -41,32 +41,36 @@ extern "C" __global__ void row_norms(const float* states, u32 dim, const u32* co
     }
 }
 
-// The massive rows, ascending, by one block: where there are none it is done at once.
-extern "C" __global__ void massive_rows(const u32* counted, u32 count, const u8* kinds, const u32* flags, u32* found) {
+// The rows that are massive here or, if `before` has their kinds, at the point before: ascending, with marks. By one block; where there
+// are none it is done at once.
+extern "C" __global__ void massive_rows(const u32* counted, u32 count, const u8* kinds, const u8* before, const u32* flags_before, u32* flags,
+                                        u32* found) {
     __shared__ u32 of_warp[WARP];
-    if (flags[MASSIVE_ROWS] == 0) return;
+    if (flags[MASSIVE_ROWS] == 0 && (!before || flags_before[MASSIVE_ROWS] == 0)) return;
     u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP, done = 0;
     for (u32 first = 0; first < count; first += blockDim.x) {
-        u32 place = first + threadIdx.x, row = place < count ? counted[place] : 0;
-        bool is_massive = place < count && kinds[row] == MASSIVE;
-        u32 among = __ballot_sync(0xffffffffu, is_massive);
+        u32 place = first + threadIdx.x, row = place < count ? counted[place] : 0, word = row;
+        if (place < count && kinds[row] == MASSIVE) word |= MASSIVE_HERE;
+        if (place < count && before && before[row] == MASSIVE) word |= MASSIVE_BEFORE;
+        u32 among = __ballot_sync(0xffffffffu, word != row);
         if (lane == 0) of_warp[warp] = __popc(among);
         __syncthreads();
-        u32 before = done;
+        u32 earlier = done;
         for (u32 other = 0; other < warps; ++other) {
-            if (other < warp) before += of_warp[other];
+            if (other < warp) earlier += of_warp[other];
             done += of_warp[other];
         }
-        if (is_massive) found[before + __popc(among & ((1u << lane) - 1u))] = row;
+        if (word != row) found[earlier + __popc(among & ((1u << lane) - 1u))] = word;
         __syncthreads();
     }
+    if (threadIdx.x == 0) flags[FOUND_ROWS] = done;
 }
 
-// Copies of the massive rows, one after another; how many there are only the device knows.
-extern "C" __global__ void gather_massive(const float* states, u32 dim, const u32* found, const u32* flags, float* copies) {
-    u32 count = flags[MASSIVE_ROWS];
+// Copies of these rows, one after another; how many there are only the device knows.
+extern "C" __global__ void copy_found(const float* states, u32 dim, const u32* found, const u32* flags, float* copies) {
+    u32 count = flags[FOUND_ROWS];
     for (u32 place = blockIdx.x; place < count; place += gridDim.x) {
-        const float* state = states + (size_t)found[place] * dim;
+        const float* state = states + (size_t)(found[place] & ROW_BITS) * dim;
         for (u32 column = threadIdx.x; column < dim; column += blockDim.x) copies[(size_t)place * dim + column] = state[column];
     }
 }

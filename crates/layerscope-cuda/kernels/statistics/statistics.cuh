@@ -17,6 +17,12 @@ typedef unsigned char u8;
 #define BAD_ROWS 0
 #define FIRST_BAD 1
 #define MASSIVE_ROWS 2
+#define FOUND_ROWS 3
+
+// A row that is massive here or was so at the point before, as one word: the row and two marks.
+#define MASSIVE_HERE 0x80000000u
+#define MASSIVE_BEFORE 0x40000000u
+#define ROW_BITS 0x3fffffffu
 
 // The sum over a warp, the same bits in every lane.
 __device__ __forceinline__ double warp_sum(double value) {

@@ -1,19 +1,24 @@
 //! Statistics on the card: `Accumulate` for [`Cuda`].
 //!
-//! Moments of groups and of all typical states, similarities within sequences, and kept states are computed where the states are, in
-//! f64 and in a fixed order. Massive states are few; they [enter on the host](massive). Sketches that the card does not compute are
-//! computed there too, from a copy of the states, at points where one is wanted.
+//! Moments of groups and of all typical states, similarities within sequences, covariances, products with the point before, and kept
+//! states are computed where the states are, in f64 and in a fixed order. Massive states are few; they [enter on the host](massive).
+//! Sketches that the card does not compute are computed there too, from a copy of the states, at points where one is wanted.
 //!
 //! Nothing is waited for at a point. What only the card knows, a state that is not finite, is reported when the batch is
 //! [finished](Accumulate::finish_batch); such a state enters nowhere.
 
+mod doubles;
 mod functions;
+mod host_part;
 mod info;
 mod layout;
 mod massive;
+mod matrices;
 mod point;
 mod resident;
+mod scatter;
 mod space;
+mod tensors;
 
 use std::borrow::Cow;
 
@@ -25,19 +30,24 @@ use layerscope_stats::{Accumulate, BatchInfo, BatchRows, Error, LateRow, PointSh
 use crate::device::Cuda;
 use crate::launch::Word;
 use crate::stream::{CudaStream, Work};
+use host_part::lock;
 pub use info::CudaInfo;
-use massive::lock;
+use massive::{MassiveRing, Pending};
 use point::Rows;
 pub use resident::CudaResident;
+use scatter::{Before, ScatterSpace, WantedProducts};
 pub use space::CudaSpace;
-use space::{DeviceSpace, FLAGS, HostMemory, POINTS, Waiting};
+use space::{BAD_ROWS, DeviceSpace, FIRST_BAD, FLAGS, HostMemory, POINTS, Waiting};
 
 /// Sketches that the host computes from a copy of the states.
-const ON_HOST: [SketchKind; 5] = [SketchKind::Covariance, SketchKind::Pairs, SketchKind::Shapes, SketchKind::Blocks, SketchKind::Peaks];
+const ON_HOST: [SketchKind; 3] = [SketchKind::Shapes, SketchKind::Blocks, SketchKind::Peaks];
 
-/// The words of a point's flags, as in `rows.cu`.
-const BAD_ROWS: usize = 0;
-const FIRST_BAD: usize = 1;
+/// Those of a set that the host computes.
+fn on_host(sketches: SketchSet) -> SketchSet {
+    let mut wanted = SketchSet::default();
+    ON_HOST.into_iter().for_each(|kind| wanted.set(kind, sketches.contains(kind)));
+    wanted
+}
 
 /// What a batch contributes at one point.
 pub struct CudaPrepared<'a> {
@@ -46,6 +56,9 @@ pub struct CudaPrepared<'a> {
     states: Word,
     dim: usize,
     point: usize,
+    products: WantedProducts,
+    before: Option<Before>,
+    /// Whether massive rows were looked for.
     has_massive: bool,
     /// What the host computed.
     host: Option<(BatchRows<'a>, &'a BatchSpace)>,
@@ -67,6 +80,7 @@ impl Accumulate for Cuda {
 
     fn start_batch(&self, space: &mut CudaSpace) {
         space.device.is_strict.clear();
+        space.device.scatter.before = None;
         // Only a batch that failed leaves something, and then nobody asks any more.
         let _ = space.device.massive.abandon();
         space.host.batch.start_batch();
@@ -87,22 +101,37 @@ impl Accumulate for Cuda {
         let host = prepare_host(states, info, wanted, host)?;
         device.is_strict.push(!wanted.skip_bad);
         let items = self.measure(states, info, wanted.massive, device, point)?;
-        let (dim, stream) = (states.width, &mut *states.stream);
-        device.waiting.reserve_moments(self, stream.raw(), &info.layout, dim)?;
-        let has_massive = wanted.massive.is_some() && info.layout.rows() > 0;
-        if has_massive {
-            self.copy_massive(stream, info, device, items, dim, point)?;
+        let (dim, counted, products) = (states.width, info.layout.rows(), WantedProducts::new(wanted));
+        let before = device.scatter.before.take().filter(|_| products.pairs);
+        let raw = states.stream.raw().clone();
+        device.waiting.reserve_moments(self, &raw, &info.layout, dim)?;
+        if products.any() {
+            device.scatter.before = before;
+            device.scatter.reserve(self, &raw, products, (point, counted, dim))?;
+        }
+        let mut found = None;
+        if counted > 0 && (wanted.massive.is_some() || before.is_some_and(|before| before.massive.is_some())) {
+            let place = PointPlace { states: items, dim, point, before };
+            found = Some(self.copy_massive(states.stream, info, device, wanted.massive, place)?);
         }
         let rows = Rows { cuda: self, info, device, states: items, dim, point };
-        if wanted.sketches.contains(SketchKind::Units) {
-            stream.run(Work::Statistics, |raw| rows.compare_sequences(raw));
+        states.stream.run(Work::Statistics, |raw| {
+            if wanted.sketches.contains(SketchKind::Units) {
+                rows.compare_sequences(raw)?;
+            }
+            if products.any() { rows.multiply(raw, products, found) } else { Ok(()) }
+        });
+        if products.pairs {
+            self.keep_states(states, info, device)?;
+            device.scatter.before = Some(Before { dim, massive: wanted.massive });
         }
-        Ok(CudaPrepared { info, device, states: items, dim, point, has_massive, host })
+        Ok(CudaPrepared { info, device, states: items, dim, point, products, before, has_massive: found.is_some(), host })
     }
 
     fn commit(&self, stream: &mut CudaStream, prepared: &CudaPrepared<'_>, resident: &mut CudaResident) -> Result<()> {
-        let &CudaPrepared { info, device, states, dim, point, has_massive, ref host } = prepared;
+        let &CudaPrepared { info, device, states, dim, point, products, before, has_massive, ref host } = prepared;
         check(info, dim, resident)?;
+        check_products(products, before, resident)?;
         if let Some((rows, batch)) = host {
             lock(&resident.host).state.sketches.update(batch, rows)?;
         }
@@ -110,10 +139,15 @@ impl Accumulate for Cuda {
         stream.run(Work::Statistics, |raw| {
             raw.wait(&resident.entered).map_err(|error| self.error(error))?;
             rows.enter(raw, resident)?;
+            if info.layout.rows() > 0 {
+                resident.gram.as_ref().map_or(Ok(()), |gram| rows.enter_gram(raw, gram))?;
+                let cross = before.zip(resident.cross.as_ref());
+                cross.map_or(Ok(()), |(before, cross)| rows.enter_cross(raw, before, cross))?;
+            }
             resident.entered.record(raw).map_err(|error| self.error(error))
         });
         if has_massive {
-            device.massive.commit(point, &resident.host, resident.committed);
+            device.massive.commit(point, &resident.host, resident.committed)?;
             resident.committed += 1;
         }
         Ok(())
@@ -124,7 +158,7 @@ impl Accumulate for Cuda {
         massive.settle_all()?;
         let Some(flags) = waiting.flags.slice().filter(|_| !is_strict.is_empty()) else { return Ok(None) };
         let read = || -> Result<Vec<u32>, DriverError> {
-            let words = stream.raw().clone_dtoh(&flags.slice(..is_strict.len() * FLAGS))?;
+            let words = stream.raw().clone_dtoh(&flags.slice(FLAGS..(1 + is_strict.len()) * FLAGS))?;
             stream.raw().synchronize()?;
             Ok(words)
         };
@@ -155,17 +189,27 @@ impl Accumulate for Cuda {
 
     /// Massive states and what the host computes lie there, everything else on the card.
     fn point_memory(&self, shape: &PointShape) -> Memory {
-        let on_host = PointShape { groups: 0, kept: 0, chosen: 0, ..*shape }.bytes();
-        Memory { host: on_host, device: shape.bytes() - on_host }
+        let host = PointShape { groups: 0, kept: 0, chosen: 0, sketches: on_host(shape.sketches), ..*shape }.bytes();
+        Memory { host, device: shape.bytes() - host }
     }
 
     fn space_memory(&self, sketches: SketchSet, rows: usize, dim: usize) -> Memory {
-        // Massive rows of two points are copied aside.
-        let device = Waiting::bytes(rows, dim) + 2 * rows * (dim + 1) * size_of::<f32>();
-        let is_on_host = ON_HOST.iter().any(|kind| sketches.contains(*kind));
-        let copy = if is_on_host { rows * dim * size_of::<f32>() } else { 0 };
-        Memory { host: BatchSpace::bytes(sketches, rows, dim) + copy, device }
+        let wanted = Wanted { sketches, massive: None, skip_bad: false };
+        let products = WantedProducts::new(&wanted);
+        let device = Waiting::bytes(rows, dim) + MassiveRing::bytes(rows, dim, products.pairs) + ScatterSpace::bytes(products, rows, dim);
+        let on_host = on_host(sketches);
+        let copy = if on_host.is_empty() { 0 } else { rows * dim * size_of::<f32>() };
+        Memory { host: BatchSpace::bytes(on_host, rows, dim) + copy, device }
     }
+}
+
+/// A batch at one point.
+#[derive(Clone, Copy)]
+struct PointPlace {
+    states: Word,
+    dim: usize,
+    point: usize,
+    before: Option<Before>,
 }
 
 impl Cuda {
@@ -180,7 +224,7 @@ impl Cuda {
     ) -> Result<Word> {
         let (dim, layout) = (states.width, &info.layout);
         let rows = items_of(info, states.rows)?;
-        device.waiting.reserve_rows(self, states.stream.raw(), layout, rows, dim)?;
+        device.waiting.reserve_rows(self, states.stream.raw(), layout, (point, rows, dim))?;
         let model_rows = Word::from(states.buffer.floats());
         let is_pooled = !layout.pooled.is_empty();
         let items = if is_pooled { device.waiting.items.word() } else { model_rows };
@@ -198,33 +242,39 @@ impl Cuda {
         Ok(items)
     }
 
-    /// Copies massive rows aside, and how many there are to the host.
+    /// Copies massive rows aside, and how many there are to the host; returns where they are listed.
     fn copy_massive(
         &self,
         stream: &mut CudaStream,
         info: &CudaInfo,
         device: &mut DeviceSpace,
-        states: Word,
-        dim: usize,
-        point: usize,
-    ) -> Result<()> {
-        let slot = device.massive.slot(stream.raw(), point, info.layout.rows(), dim)?;
-        let (found, copies) = (slot.found.word(), slot.copies.word());
+        massive: Option<f64>,
+        PointPlace { states, dim, point, before }: PointPlace,
+    ) -> Result<Word> {
+        let extents = (info.layout.rows(), dim, before.map_or(0, |before| before.dim));
+        let words = device.massive.reserve(stream.raw(), point, extents)?;
         let rows = Rows { cuda: self, info, device, states, dim, point };
-        let flags = rows.flags();
-        stream.run(Work::Statistics, |raw| rows.copy_massive(raw, found, copies));
-        let DeviceSpace { massive, waiting, .. } = device;
-        let slot = massive.slot(stream.raw(), point, 0, 0)?;
-        let mut is_filled = false;
+        stream.run(Work::Statistics, |raw| rows.copy_massive(raw, words, before));
+        let (flags, slot, mut is_filled) = (device.waiting.flags.slice(), device.massive.slot(point), false);
         stream.run(Work::Statistics, |raw| {
-            let copied = waiting.flags.slice().map_or(Ok(()), |words| raw.memcpy_dtoh(&words.slice(flags), &mut slot.flags));
+            let of_both = point * FLAGS..(point + 2) * FLAGS;
+            let copied = flags.map_or(Ok(()), |flags| raw.memcpy_dtoh(&flags.slice(of_both), &mut slot.flags));
             copied.map_err(|error| self.error(error))?;
             is_filled = true;
             Ok(())
         });
         if is_filled {
-            slot.is_filled(&info.host, dim);
+            slot.fill(Pending { info: info.host.clone(), dim, massive, before, entry: None });
         }
+        Ok(words.found)
+    }
+
+    /// Keeps the states of the items for the next point.
+    fn keep_states(&self, states: &mut States<'_, Cuda>, info: &CudaInfo, device: &mut DeviceSpace) -> Result<()> {
+        let DeviceSpace { scatter, waiting, .. } = device;
+        let items = waiting.items.slice().filter(|_| !info.layout.pooled.is_empty()).unwrap_or(states.buffer.floats());
+        let len = items_of(info, states.rows)? * states.width;
+        states.stream.run(Work::Statistics, |raw| scatter.keep(self, raw, &items.slice(..len)));
         Ok(())
     }
 
@@ -251,8 +301,7 @@ fn prepare_host<'a>(
     wanted: &Wanted,
     host: &'a mut HostMemory,
 ) -> Result<Option<(BatchRows<'a>, &'a BatchSpace)>> {
-    let mut on_host = SketchSet::default();
-    ON_HOST.into_iter().for_each(|kind| on_host.set(kind, wanted.sketches.contains(kind)));
+    let on_host = on_host(wanted.sketches);
     if on_host.is_empty() {
         return Ok(None);
     }
@@ -284,6 +333,23 @@ fn check(info: &CudaInfo, dim: usize, resident: &CudaResident) -> Result<()> {
     }
     if let Some((_, slot)) = info.host.slots().iter().find(|(_, slot)| *slot as usize >= resident.kept_count) {
         return Err(Error::Rows(format!("slot {slot} lies beyond the states that are kept")));
+    }
+    Ok(())
+}
+
+/// Refuses a state whose products were not prepared.
+fn check_products(products: WantedProducts, before: Option<Before>, resident: &CudaResident) -> Result<()> {
+    let is_missing = |wanted: bool, kept: bool, kind: SketchKind| kind.row().filter(|_| kept && !wanted);
+    let missing = is_missing(products.covariance, resident.gram.is_some(), SketchKind::Covariance).or(is_missing(
+        products.pairs,
+        resident.cross.is_some(),
+        SketchKind::Pairs,
+    ));
+    if let Some(row) = missing {
+        return Err(Error::Rows(format!("the batch was not prepared for {}", row.what)));
+    }
+    if let Some((before, cross)) = before.zip(resident.cross.as_ref()).filter(|(before, cross)| before.dim != cross.dims[0]) {
+        return Err(Error::Rows(format!("states of the point before have {} components instead of {}", before.dim, cross.dims[0])));
     }
     Ok(())
 }

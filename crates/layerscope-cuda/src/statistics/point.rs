@@ -6,13 +6,15 @@ use cudarc::driver::{CudaFunction, CudaStream as RawStream};
 use layerscope_compute::Result;
 
 use super::info::CudaInfo;
+use super::massive::SlotWords;
 use super::resident::CudaResident;
+use super::scatter::Before;
 use super::space::{DeviceSpace, FAN, FLAGS, STRIP, strips, warps};
 use crate::device::Cuda;
 use crate::launch::{Grid, Word, launch};
 
 /// Threads of a block where a warp or a thread has a thing of its own.
-const THREADS: usize = 256;
+pub(super) const THREADS: usize = 256;
 const WARP: usize = 32;
 
 /// Threads that look for massive rows.
@@ -35,17 +37,28 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    fn launch(&self, stream: &Arc<RawStream>, function: &CudaFunction, grid: Grid, words: &[Word]) -> Result<()> {
+    pub fn launch(&self, stream: &Arc<RawStream>, function: &CudaFunction, grid: Grid, words: &[Word]) -> Result<()> {
         launch(stream, function, grid, words).map_err(|error| self.cuda.error(error))
     }
 
     /// The words that say what was seen at this point.
-    pub fn flags(&self) -> std::ops::Range<usize> {
-        self.point * FLAGS..(self.point + 1) * FLAGS
+    pub fn flag_word(&self) -> Word {
+        self.device.waiting.flags.word_at((self.point + 1) * FLAGS)
     }
 
-    fn flag_word(&self) -> Word {
+    /// The same of the point before.
+    pub fn flag_word_before(&self) -> Word {
         self.device.waiting.flags.word_at(self.point * FLAGS)
+    }
+
+    /// The kinds of the rows.
+    pub fn kinds(&self) -> Word {
+        self.device.waiting.kinds[self.point % 2].word()
+    }
+
+    /// The same at the point before.
+    pub fn kinds_before(&self) -> Word {
+        self.device.waiting.kinds[(self.point + 1) % 2].word()
     }
 
     /// Items of several rows from the model's rows.
@@ -67,20 +80,32 @@ impl Rows<'_> {
             waiting.squares.word(),
             waiting.norms.word(),
             waiting.inverses.word(),
-            waiting.kinds.word(),
+            self.kinds(),
             self.flag_word(),
         ];
         self.launch(stream, &self.device.functions.row_norms, Grid::over(layout.rows() * WARP, THREADS), &words)
     }
 
-    /// Copies of the massive rows.
-    pub fn copy_massive(&self, stream: &Arc<RawStream>, found: Word, copies: Word) -> Result<()> {
+    /// Finds the rows that are massive here or at the point before, and copies their states at both.
+    pub fn copy_massive(&self, stream: &Arc<RawStream>, slot: SlotWords, before: Option<Before>) -> Result<()> {
         let (layout, functions) = (&self.info.layout, &self.device.functions);
-        let counted = [self.info.list(&layout.counted), layout.rows().into()];
-        let words = [counted[0], counted[1], self.device.waiting.kinds.word(), self.flag_word(), found];
+        let kinds_before = before.map_or(Word::NULL, |_| self.kinds_before());
+        let words = [
+            self.info.list(&layout.counted),
+            layout.rows().into(),
+            self.kinds(),
+            kinds_before,
+            self.flag_word_before(),
+            self.flag_word(),
+            slot.found,
+        ];
         self.launch(stream, &functions.massive_rows, Grid::new(1, SEEKERS), &words)?;
-        let words = [self.states, self.dim.into(), found, self.flag_word(), copies];
-        self.launch(stream, &functions.gather_massive, Grid::new(COPIERS.min(layout.rows()), THREADS), &words)
+        let copiers = Grid::new(COPIERS.min(layout.rows()), THREADS);
+        let words = [self.states, self.dim.into(), slot.found, self.flag_word(), slot.copies];
+        self.launch(stream, &functions.copy_found, copiers, &words)?;
+        let Some(before) = before else { return Ok(()) };
+        let words = [self.device.scatter.previous.word(), before.dim.into(), slot.found, self.flag_word(), slot.before];
+        self.launch(stream, &functions.copy_found, copiers, &words)
     }
 
     /// The similarity of every sequence.
@@ -93,7 +118,7 @@ impl Rows<'_> {
             info.list(&layout.counted),
             info.list(&layout.sequence_pieces),
             waiting.inverses.word(),
-            waiting.kinds.word(),
+            self.kinds(),
             waiting.piece_sums.word(),
             waiting.dots.word(),
         ];
@@ -105,7 +130,7 @@ impl Rows<'_> {
             info.list(&layout.sequences),
             layout.counted_sequences().into(),
             waiting.inverses.word(),
-            waiting.kinds.word(),
+            self.kinds(),
             waiting.dots.word(),
             warps(self.dim).into(),
             waiting.similarities.word(),
@@ -140,7 +165,7 @@ impl Rows<'_> {
             waiting.squares.word(),
             waiting.norms.word(),
             waiting.inverses.word(),
-            waiting.kinds.word(),
+            self.kinds(),
             resident.group_unit.is_some().into(),
             (&resident.group_n).into(),
             (&resident.group_nonzero).into(),
@@ -159,7 +184,7 @@ impl Rows<'_> {
             segments,
             waiting.norms.word(),
             waiting.inverses.word(),
-            waiting.kinds.word(),
+            self.kinds(),
             waiting.weights.word(),
             (&resident.group_mean).into(),
             resident.group_unit.as_ref().into(),
@@ -226,7 +251,7 @@ impl Rows<'_> {
             info.list(&layout.order),
             segments,
             groups,
-            waiting.kinds.word(),
+            self.kinds(),
             (&chosen.groups).into(),
             (&chosen.n).into(),
             (&chosen.vectors).into(),

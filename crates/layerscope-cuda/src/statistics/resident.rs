@@ -1,13 +1,14 @@
-//! A point's state: the moments of typical states and the kept states on the card, everything else on the host.
+//! A point's state: moments and products of typical states and the kept states on the card, everything else on the host.
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
-use cudarc::driver::{CudaEvent, CudaSlice, DeviceRepr, DriverError, ValidAsZeroBits};
-use layerscope_stats::sketch::{Tensor, Tensors, Values};
-use layerscope_stats::{Error, PointState, Result};
+use cudarc::driver::{CudaEvent, CudaSlice};
+use layerscope_stats::sketch::{Covariance, Mergeable, Pairs, SketchKind, Tensors};
+use layerscope_stats::{PointState, Result};
 
-use super::massive::{HostPart, lock};
+use super::host_part::{HostPart, lock};
+use super::matrices::{ResidentCross, ResidentGram};
+use super::tensors::{f64s, owned, put, read, u64s};
 use crate::device::Cuda;
 
 /// The vectors of the corpus in the order of `moments.cu`, by the names of their tensors; the last is the groups' own.
@@ -46,6 +47,8 @@ pub struct CudaResident {
     pub(super) sequence_mean: CudaSlice<f64>,
     pub(super) chosen: Option<Chosen>,
     pub(super) kept: CudaSlice<f32>,
+    pub(super) gram: Option<ResidentGram>,
+    pub(super) cross: Option<ResidentCross>,
     /// When the last batch has entered: batches come in different streams.
     pub(super) entered: CudaEvent,
     pub(super) host: Arc<Mutex<HostPart>>,
@@ -75,8 +78,7 @@ impl CudaResident {
         let (dim, groups, kept_count) = (state.dim(), state.moments.group_count(), state.kept.len() / state.dim());
         let tensors = state.encode();
         let keeps_units = tensors.0.contains_key("moments.groups.unit");
-        let f64s = |name: &str| numbers(&tensors, name, |values| if let Values::F64(values) = values { Some(&**values) } else { None });
-        let u64s = |name: &str| numbers(&tensors, name, |values| if let Values::U64(values) = values { Some(&**values) } else { None });
+        let (f64s, u64s) = (|name: &str| f64s(&tensors, name), |name: &str| u64s(&tensors, name));
         let mut corpus = Vec::with_capacity(CORPUS.len() * dim);
         for name in CORPUS {
             match tensors.0.contains_key(name) {
@@ -89,6 +91,9 @@ impl CudaResident {
         let has_typical = tensors.0.contains_key(&typical("sequences"));
         let sequence_n = [u64s("moments.sequences.sequences")?[0], if has_typical { u64s(&typical("sequences"))?[0] } else { 0 }];
         let sequence_mean = [f64s("moments.sequences.similarity")?[0], if has_typical { f64s(&typical("similarity"))?[0] } else { 0.0 }];
+        let gram = state.sketches.get::<Covariance>().map(|covariance| ResidentGram::load(cuda, covariance)).transpose()?;
+        let cross = state.sketches.get::<Pairs>().map(|pairs| ResidentCross::load(cuda, pairs)).transpose()?;
+        let ((gram, covariance), (cross, pairs)) = (gram.unzip(), cross.unzip());
         let resident = CudaResident {
             dim,
             groups,
@@ -107,15 +112,19 @@ impl CudaResident {
             sequence_mean: cuda.upload(&sequence_mean)?,
             chosen: load_chosen(cuda, &state)?,
             kept: cuda.upload(&state.kept)?,
+            gram,
+            cross,
             entered: cuda.context().new_event(None).map_err(|error| cuda.error(error))?,
             // Replaced at once: the tensors still look at the state.
-            host: Arc::new(Mutex::new(HostPart::new(state.emptied(0, 0)))),
+            host: Arc::new(Mutex::new(HostPart::new(state.emptied(0, 0), covariance, pairs.unwrap_or_default()))),
             committed: 0,
         };
         drop(tensors);
         state.moments.drop_groups();
         state.kept = Vec::new();
-        Ok(CudaResident { host: Arc::new(Mutex::new(HostPart::new(state))), ..resident })
+        [SketchKind::Covariance, SketchKind::Pairs].into_iter().for_each(|kind| state.sketches.forget(kind));
+        lock(&resident.host).state = state;
+        Ok(resident)
     }
 
     /// The state as it is now.
@@ -127,6 +136,7 @@ impl CudaResident {
         self.fetch_groups(cuda, &mut tensors)?;
         self.fetch_corpus(cuda, &mut tensors)?;
         self.fetch_chosen(cuda, &mut tensors)?;
+        self.fetch_matrices(cuda, &host, &mut tensors)?;
         put(&mut tensors, "kept", &[self.kept_count, self.dim], read(cuda, &self.kept, self.kept_count * self.dim)?);
         PointState::decode(&mut tensors)
     }
@@ -169,6 +179,17 @@ impl CudaResident {
         Ok(())
     }
 
+    fn fetch_matrices(&self, cuda: &Cuda, host: &HostPart, tensors: &mut Tensors<'static>) -> Result<()> {
+        let mut nest = |kind: SketchKind, sketch: Tensors<'_>| tensors.nest(kind.row().map_or("", |row| row.prefix), owned(sketch));
+        if let (Some(gram), Some(covariance)) = (&self.gram, &host.covariance) {
+            nest(SketchKind::Covariance, gram.fetch(cuda, covariance)?.encode());
+        }
+        if let (Some(cross), Some(pairs)) = (&self.cross, host.pairs.get::<Pairs>()) {
+            nest(SketchKind::Pairs, cross.fetch(cuda, pairs)?.encode());
+        }
+        Ok(())
+    }
+
     fn fetch_chosen(&self, cuda: &Cuda, tensors: &mut Tensors<'static>) -> Result<()> {
         let Some(chosen) = &self.chosen else { return Ok(()) };
         let count = chosen.count();
@@ -201,51 +222,4 @@ fn load_chosen(cuda: &Cuda, state: &PointState) -> Result<Option<Chosen>> {
         vectors: cuda.upload(&vectors)?,
         names,
     }))
-}
-
-/// The numbers of a tensor.
-fn numbers<'a, 'b, T>(tensors: &'a Tensors<'b>, name: &str, of: impl Fn(&'a Values<'b>) -> Option<&'a [T]>) -> Result<&'a [T]> {
-    let missing = || Error::Tensor { tensor: name.to_owned(), problem: "is missing or of another type".to_owned() };
-    tensors.0.get(name).and_then(|tensor| of(&tensor.values)).ok_or_else(missing)
-}
-
-fn owned(tensors: Tensors<'_>) -> Tensors<'static> {
-    Tensors(tensors.0.into_iter().map(|(name, tensor)| (name, tensor.into_owned())).collect())
-}
-
-/// Numbers that a tensor may have.
-trait Number: DeviceRepr + ValidAsZeroBits + Clone + 'static {
-    fn values(numbers: Vec<Self>) -> Values<'static>;
-}
-
-impl Number for f64 {
-    fn values(numbers: Vec<f64>) -> Values<'static> {
-        Values::F64(Cow::Owned(numbers))
-    }
-}
-
-impl Number for f32 {
-    fn values(numbers: Vec<f32>) -> Values<'static> {
-        Values::F32(Cow::Owned(numbers))
-    }
-}
-
-impl Number for u64 {
-    fn values(numbers: Vec<u64>) -> Values<'static> {
-        Values::U64(Cow::Owned(numbers))
-    }
-}
-
-fn put<T: Number>(tensors: &mut Tensors<'static>, name: &str, shape: &[usize], numbers: Vec<T>) {
-    tensors.0.insert(name.to_owned(), Tensor { shape: shape.to_vec(), values: T::values(numbers) });
-}
-
-/// The first numbers of a slice.
-fn read<T: Number>(cuda: &Cuda, slice: &CudaSlice<T>, len: usize) -> Result<Vec<T>> {
-    let read = || -> Result<Vec<T>, DriverError> {
-        let numbers = cuda.keeper().clone_dtoh(&slice.slice(..len))?;
-        cuda.keeper().synchronize()?;
-        Ok(numbers)
-    };
-    if len == 0 { Ok(Vec::new()) } else { Ok(read().map_err(|error| cuda.error(error))?) }
 }

@@ -9,6 +9,7 @@ use layerscope_stats::sketch::BatchSpace;
 use super::functions::Functions;
 use super::layout::{Layout, TILE};
 use super::massive::MassiveRing;
+use super::scatter::ScatterSpace;
 use crate::device::Cuda;
 use crate::launch::Word;
 
@@ -23,8 +24,11 @@ const PART_VECTORS: usize = 6;
 const PART_NUMBERS: usize = 3;
 const PIECE_VECTORS: usize = 3;
 const SUMS: usize = 4;
-/// Words that say what was seen at a point.
+/// Words that say what was seen at a point, and those that the host reads, as in `statistics.cuh`.
 pub(super) const FLAGS: usize = 4;
+pub(super) const BAD_ROWS: usize = 0;
+pub(super) const FIRST_BAD: usize = 1;
+pub(super) const FOUND_ROWS: usize = 3;
 /// Points that a batch may pass.
 pub(super) const POINTS: usize = 4096;
 
@@ -84,12 +88,13 @@ impl<T: DeviceRepr> Grown<T> {
 pub(super) struct Waiting {
     /// Items of several rows.
     pub items: Grown<f32>,
-    /// ||x||^2, ||x||, 1 / ||x|| and kind of every row.
+    /// ||x||^2, ||x|| and 1 / ||x|| of every row.
     pub squares: Grown<f64>,
     pub norms: Grown<f64>,
     pub inverses: Grown<f64>,
-    pub kinds: Grown<u8>,
-    /// What was seen at every point of the batch.
+    /// Kinds of this point and of the one before, in turn.
+    pub kinds: [Grown<u8>; 2],
+    /// What was seen at every point of the batch; nothing before the first.
     pub flags: Grown<u32>,
     pub weights: Grown<f64>,
     pub growth: Grown<f64>,
@@ -105,14 +110,20 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// Room for what the kernels that only look at rows write.
-    pub fn reserve_rows(&mut self, cuda: &Cuda, stream: &Arc<RawStream>, layout: &Layout, rows: usize, dim: usize) -> Result<()> {
+    pub fn reserve_rows(
+        &mut self,
+        cuda: &Cuda,
+        stream: &Arc<RawStream>,
+        layout: &Layout,
+        (point, rows, dim): (usize, usize, usize),
+    ) -> Result<()> {
         let items = if layout.pooled.is_empty() { 0 } else { rows * dim };
         self.items.reserve(cuda, stream, items)?;
         for numbers in [&mut self.squares, &mut self.norms, &mut self.inverses] {
             numbers.reserve(cuda, stream, rows)?;
         }
-        self.kinds.reserve(cuda, stream, rows)?;
-        self.flags.reserve(cuda, stream, FLAGS * POINTS)
+        self.kinds[point % 2].reserve(cuda, stream, rows)?;
+        self.flags.reserve(cuda, stream, FLAGS * (POINTS + 1))
     }
 
     /// Room for the moments.
@@ -134,7 +145,7 @@ impl Waiting {
     /// What all of it grows to with batches of `rows` rows, each a group of its own and no sequence longer than a few rows.
     pub fn bytes(rows: usize, dim: usize) -> usize {
         let (tiles, numbers) = (rows.div_ceil(TILE), size_of::<f64>());
-        let of_rows = rows * (3 * numbers + 1) + FLAGS * POINTS * size_of::<u32>();
+        let of_rows = rows * (3 * numbers + 2) + FLAGS * (POINTS + 1) * size_of::<u32>();
         let of_groups = rows * (WEIGHTS + warps(dim)) * numbers;
         let of_tiles = tiles * (2 * PIECE_VECTORS + PART_VECTORS + 1) * dim * numbers;
         of_rows + of_groups + of_tiles + rows / 2 * (warps(dim) + 1) * SUMS * numbers
@@ -146,6 +157,7 @@ pub(super) struct DeviceSpace {
     pub functions: Functions,
     pub waiting: Waiting,
     pub massive: MassiveRing,
+    pub scatter: ScatterSpace,
     /// Of every point that the batch has passed: whether a state that is not finite is an error there.
     pub is_strict: Vec<bool>,
 }
@@ -171,6 +183,7 @@ impl CudaSpace {
             functions: Functions::load(cuda.kernels())?,
             waiting: Waiting::default(),
             massive: MassiveRing::new(cuda)?,
+            scatter: ScatterSpace::default(),
             is_strict: Vec::new(),
         };
         Ok(CudaSpace { device, host: HostMemory::default() })
