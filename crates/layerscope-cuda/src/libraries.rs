@@ -39,7 +39,7 @@ pub struct Places {
 impl Places {
     /// Those of this process.
     pub fn of_this_process() -> Places {
-        let folders = |names: &[&str]| names.iter().filter_map(|name| env::var_os(name)).map(PathBuf::from).collect::<Vec<_>>();
+        let folders = |names: &[&str]| names.iter().filter_map(env::var_os).map(PathBuf::from).collect::<Vec<_>>();
         let mut toolkits = folders(&["CUDA_HOME", "CUDA_PATH"]);
         toolkits.push("/usr/local/cuda".into());
         let mut site_packages = site_packages_in_use(&fs::read_to_string("/proc/self/maps").unwrap_or_default());
@@ -141,7 +141,8 @@ fn load_all(libraries: &[&str], newest: u32, folders: &[PathBuf]) -> Result<()> 
             Some(_) => {}
         }
     }
-    Err(unavailable(&format!("{missing} was not found: install it with `pip install layerscope[cuda]`, or set CUDA_HOME to a toolkit")))
+    let extra = if newest >= VERSIONS[0] { "cuda" } else { "cuda12" };
+    Err(unavailable(&format!("{missing} was not found: install it with `pip install layerscope[{extra}]`, or set CUDA_HOME to a toolkit")))
 }
 
 /// By name, where the system knows it, or by its path.
@@ -260,7 +261,7 @@ mod tests {
             "cuda: libno-such-library.so.13 was not found: install it with `pip install layerscope[cuda]`, or set CUDA_HOME to a toolkit";
         assert_eq!(missing, expected);
         let older = load_all(&["no-such-library"], 12, &[]).unwrap_err().to_string();
-        assert!(older.contains("libno-such-library.so.12 was"), "{older}");
+        assert!(older.contains("libno-such-library.so.12 was") && older.contains("layerscope[cuda12]"), "{older}");
         let old = too_old(11_080).to_string();
         assert_eq!(old, "cuda: the NVIDIA driver supports CUDA 11.8, and 12.0 is needed: install a driver of version 525 or later");
     }
