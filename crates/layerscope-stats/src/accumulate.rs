@@ -28,6 +28,15 @@ pub struct Wanted {
     pub skip_bad: bool,
 }
 
+/// A counted row that is not finite, found after the batch went on: it entered nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateRow {
+    /// How many points of the batch were prepared before the one where it was found.
+    pub point: usize,
+    /// The row.
+    pub row: u32,
+}
+
 /// A device that accumulates what it computes.
 pub trait Accumulate: Backend {
     /// What a batch says about its rows, where the device wants it.
@@ -67,6 +76,11 @@ pub trait Accumulate: Backend {
         info: &Self::Info,
         resident: &mut Self::Resident,
     ) -> Result<()>;
+    /// To be called when a batch went through all points and the stream was waited for: what only the device knew so far. Until then
+    /// its states are not complete, and nothing may be [fetched](Accumulate::fetch).
+    fn finish_batch(&self, _stream: &mut Self::Stream, _space: &mut Self::Space) -> Result<Option<LateRow>> {
+        Ok(None)
+    }
     /// ||x|| of every counted state.
     fn norms(&self, states: &mut States<'_, Self>, info: &Self::Info, space: &mut Self::Space) -> Result<Vec<f64>>;
 

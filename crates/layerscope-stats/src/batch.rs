@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::error::{Error, Result};
 use crate::segments::Segments;
 
 /// Groups, sequences, documents and kept rows of a batch. Made once per batch and used at every point.
@@ -89,6 +90,60 @@ impl BatchInfo {
     pub fn slots(&self) -> &[(u32, u32)] {
         &self.slots
     }
+
+    /// The model's rows of every item, where some items have several.
+    pub fn pooled(&self) -> Option<&[Range<u32>]> {
+        self.pooled.as_deref()
+    }
+
+    /// Refuses what does not fit a batch of so many rows (items).
+    pub fn check(&self, rows: usize) -> Result<()> {
+        check(rows, &self.segments, &self.sequences)?;
+        if let Some(documents) = self.documents().filter(|documents| documents.len() != rows) {
+            return Err(Error::Rows(format!("{} documents do not fit {rows} rows: give one for every row", documents.len())));
+        }
+        if let Some((row, _)) = self.slots.iter().find(|(row, _)| *row as usize >= rows) {
+            return Err(Error::Rows(format!("row {row} is to be kept, but the batch has {rows} rows")));
+        }
+        if let Some(positions) = self.positions().filter(|positions| positions.len() != rows) {
+            return Err(Error::Rows(format!("{} positions do not fit {rows} rows: give one for every row", positions.len())));
+        }
+        Ok(())
+    }
+
+    /// The position of a row in what the model read, if that is known.
+    pub fn position(&self, row: u32) -> Option<u32> {
+        position(self.positions(), &self.sequences, row)
+    }
+
+    /// What it says of these rows alone, ascending and one after another. They are no sequences any more, but keep their positions.
+    pub fn excerpt(&self, rows: &[u32]) -> BatchInfo {
+        let groups = rows.iter().map(|&row| self.groups[row as usize]).collect();
+        // No position is so late.
+        let positions = rows.iter().map(|&row| self.position(row).unwrap_or(u32::MAX)).collect();
+        BatchInfo::new(groups, Vec::new()).with_positions(positions)
+    }
+}
+
+/// The position of a row: as given, or its place in its sequence.
+pub(crate) fn position(positions: Option<&[u32]>, sequences: &[u32], row: u32) -> Option<u32> {
+    let in_sequence = || {
+        let sequence = sequences.partition_point(|&start| start <= row);
+        (sequence > 0 && sequence < sequences.len()).then(|| row - sequences[sequence - 1])
+    };
+    positions.map(|positions| positions[row as usize]).or_else(in_sequence)
+}
+
+/// Refuses groups and sequences that reach beyond the rows.
+pub(crate) fn check(rows: usize, segments: &Segments, sequences: &[u32]) -> Result<()> {
+    if let Some(&last) = segments.counted().last().filter(|row| **row as usize >= rows) {
+        return Err(Error::Rows(format!("row {last} is counted, but the batch has {rows} rows")));
+    }
+    let ascending = sequences.is_sorted() && sequences.first().is_none_or(|first| *first == 0);
+    if !ascending || sequences.last().is_some_and(|end| *end as usize > rows) {
+        return Err(Error::Rows(format!("sequence offsets must start with 0, ascend and end within the batch of {rows} rows")));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -102,5 +157,13 @@ mod tests {
         assert_eq!(info.items(&[1.0, 10.0, 2.0, 30.0, 3.0, 0.0], 2, &mut space), [1.5, 20.0, 3.0, 0.0]);
         let plain = BatchInfo::new(vec![4], vec![0, 1]);
         assert_eq!(plain.items(&[1.0, 10.0], 2, &mut space), [1.0, 10.0]);
+    }
+
+    #[test]
+    fn an_excerpt_knows_groups_and_positions() {
+        let info = BatchInfo::new(vec![4, 2, 7, 4, 9], vec![0, 1, 4]);
+        let rows = info.excerpt(&[2, 4]);
+        assert_eq!((rows.groups(), rows.sequences(), rows.positions()), (&[7, 9][..], &[][..], Some(&[1, u32::MAX][..])));
+        assert_eq!((info.position(3), info.position(4)), (Some(2), None));
     }
 }

@@ -49,7 +49,7 @@ mod segments;
 pub mod sketch;
 mod vectors;
 
-pub use accumulate::{Accumulate, HostPrepared, HostSpace, Wanted};
+pub use accumulate::{Accumulate, HostPrepared, HostSpace, LateRow, Wanted};
 pub use batch::BatchInfo;
 pub use error::{Error, Result};
 pub use numbered::Numbered;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use layerscope_compute::cpu::Isa;
 
-use crate::batch::BatchInfo;
+use crate::batch::{self, BatchInfo};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::segments::Segments;
@@ -62,7 +62,7 @@ impl<'a> BatchRows<'a> {
         if dim == 0 || !states.len().is_multiple_of(dim) {
             return Err(Error::Rows(format!("{} numbers do not make rows of {dim} components", states.len())));
         }
-        check(states.len() / dim, segments, sequences)?;
+        batch::check(states.len() / dim, segments, sequences)?;
         let (squares, norms, inverses) = (Vec::new(), Vec::new(), Vec::new());
         let (segments, documents, positions, slots, excluded) = (Cow::Borrowed(segments), None, None, [].as_slice(), 0);
         Ok(BatchRows { states, dim, segments, sequences, documents, positions, slots, excluded, squares, norms, inverses, isa })
@@ -86,17 +86,7 @@ impl<'a> BatchRows<'a> {
     where
         'a: 'b,
     {
-        let rows = self.rows();
-        check(rows, info.segments(), info.sequences())?;
-        if let Some(documents) = info.documents().filter(|documents| documents.len() != rows) {
-            return Err(Error::Rows(format!("{} documents do not fit {rows} rows: give one for every row", documents.len())));
-        }
-        if let Some((row, _)) = info.slots().iter().find(|(row, _)| *row as usize >= rows) {
-            return Err(Error::Rows(format!("row {row} is to be kept, but the batch has {rows} rows")));
-        }
-        if let Some(positions) = info.positions().filter(|positions| positions.len() != rows) {
-            return Err(Error::Rows(format!("{} positions do not fit {rows} rows: give one for every row", positions.len())));
-        }
+        info.check(self.rows())?;
         let (segments, sequences, positions) = (Cow::Borrowed(info.segments()), info.sequences(), info.positions());
         Ok(BatchRows { segments, sequences, documents: info.documents(), positions, slots: info.slots(), ..self })
     }
@@ -154,11 +144,7 @@ impl<'a> BatchRows<'a> {
 
     /// The position of a row in what the model read, if that is known.
     pub(crate) fn position(&self, row: u32) -> Option<u32> {
-        let in_sequence = || {
-            let sequence = self.sequences.partition_point(|&start| start <= row);
-            (sequence > 0 && sequence < self.sequences.len()).then(|| row - self.sequences[sequence - 1])
-        };
-        self.positions.map(|positions| positions[row as usize]).or_else(in_sequence)
+        batch::position(self.positions, self.sequences, row)
     }
 
     /// Whether a row's norm exceeds a threshold.
@@ -256,18 +242,6 @@ impl DetachedRows {
             isa: self.isa,
         }
     }
-}
-
-/// Refuses groups and sequences that reach beyond the rows.
-fn check(rows: usize, segments: &Segments, sequences: &[u32]) -> Result<()> {
-    if let Some(&last) = segments.counted().last().filter(|row| **row as usize >= rows) {
-        return Err(Error::Rows(format!("row {last} is counted, but the batch has {rows} rows")));
-    }
-    let ascending = sequences.is_sorted() && sequences.first().is_none_or(|first| *first == 0);
-    if !ascending || sequences.last().is_some_and(|end| *end as usize > rows) {
-        return Err(Error::Rows(format!("sequence offsets must start with 0, ascend and end within the batch of {rows} rows")));
-    }
-    Ok(())
 }
 
 /// Rows per merge: few enough to stay in the first-level cache, and to keep plain sums as good as exact.

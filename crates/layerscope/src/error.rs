@@ -183,6 +183,11 @@ macro_rules! error_from {
         }
     })+ };
 }
+impl From<layerscope_compute::Error> for Error {
+    fn from(error: layerscope_compute::Error) -> Error {
+        Error::Model(error.into())
+    }
+}
 error_from!(
     Model(layerscope_model::Error),
     Corpus(layerscope_corpus::Error),

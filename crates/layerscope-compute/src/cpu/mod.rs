@@ -25,8 +25,8 @@ pub use peak::fma_peak;
 pub use weights::{CpuLinear, CpuTable};
 
 use crate::{
-    Activation, AttentionShape, Backend, ComputeDtype, Gather, HeadSegments, HostBackend, HostTensor, Memory, NormKind, NumberKind, Result,
-    RotaryRows,
+    Activation, AttentionShape, Backend, ComputeDtype, Error, Gather, HeadSegments, HostBackend, HostTensor, Memory, NormKind, NumberKind,
+    Result, RotaryRows,
 };
 
 /// The fast backend for processors.
@@ -43,11 +43,20 @@ impl Cpu {
         Cpu::with_isa(Isa::detect())
     }
 
+    /// Whether it computes products in these numbers.
+    pub fn computes(dtype: ComputeDtype) -> bool {
+        matches!(dtype, ComputeDtype::F32 | ComputeDtype::Bf16)
+    }
+
     /// With products in these numbers.
-    pub fn with_dtype(dtype: ComputeDtype) -> Cpu {
+    pub fn with_dtype(dtype: ComputeDtype) -> Result<Cpu> {
         match dtype {
-            ComputeDtype::F32 => Cpu::new(),
-            ComputeDtype::Bf16 => Cpu::with_bf16(Bf16Kernel::detect()),
+            ComputeDtype::F32 => Ok(Cpu::new()),
+            ComputeDtype::Bf16 => Ok(Cpu::with_bf16(Bf16Kernel::detect())),
+            _ => {
+                let problem = format!("products in {} are for GPUs: choose f32 or bf16", dtype.name());
+                Err(Error::Unavailable { device: "cpu".to_owned(), problem })
+            }
         }
     }
 

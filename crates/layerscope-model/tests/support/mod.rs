@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use layerscope_compute::{Backend, States};
 use layerscope_model::{Batch, Error, Observer, Point, Result, Transformer};
 
-/// The folder of all fixtures.
+/// The folder of all fixtures: of this repository, or where the environment says for programs that were built elsewhere.
 pub fn fixtures() -> PathBuf {
+    if let Some(elsewhere) = std::env::var_os("LAYERSCOPE_FIXTURES") {
+        return elsewhere.into();
+    }
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
 

@@ -280,6 +280,17 @@ impl PointMoments {
         self.massive_states.update(batch, massive);
     }
 
+    /// Adds rows of which a device found that all are massive.
+    pub fn update_with_massive(&mut self, batch: &BatchRows) {
+        self.update_massive(batch, batch.segments());
+        self.chosen.update(batch, &Segments::default(), Some(batch.segments()));
+    }
+
+    /// Forgets the groups, and keeps what it knows of massive ones: a device keeps the others.
+    pub fn drop_groups(&mut self) {
+        self.groups = GroupMoments::of(0, self.dim(), self.groups.keeps_units());
+    }
+
     /// Merges a sketch whose group `g` is our `names[g]` (shards number their groups by themselves).
     pub fn merge_renamed(&mut self, other: &PointMoments, names: &[u32]) -> Result<()> {
         must_match("the massive threshold", self.threshold, other.threshold)?;

@@ -94,7 +94,8 @@ pub struct Inspection {
 pub fn inspect(model: &str, revision: Option<&str>, threads: usize, probe: Option<Duration>) -> Result<Inspection> {
     let folder = locate(model, revision)?;
     let model = Model::open(&folder)?;
-    let measured = probe.map(|limit| Device::best().run(ComputeDtype::F32, ProbeOf { model: &model, threads, limit })).transpose()?;
+    let measure = |limit| Device::best().run(ComputeDtype::F32, ProbeOf { model: &model, threads, limit })?;
+    let measured = probe.map(measure).transpose()?;
     let peak_gflops = fma_peak(threads, PEAK);
     Ok(Inspection { probe: measured, threads, peak_gflops, ..Inspection::new(&model) })
 }

@@ -15,6 +15,17 @@ pub enum Device {
     Reference,
 }
 
+/// Asks a device what it is.
+struct Describe;
+
+impl OnDevice for Describe {
+    type Output = String;
+
+    fn run<D: Accumulate>(self, device: D) -> String {
+        device.describe()
+    }
+}
+
 /// Work that any device can do.
 pub trait OnDevice {
     /// What comes of it.
@@ -45,14 +56,22 @@ impl Device {
 
     /// Whether it computes products in these numbers.
     pub fn computes(self, dtype: ComputeDtype) -> bool {
-        self == Device::Cpu || dtype == ComputeDtype::F32
+        match self {
+            Device::Cpu => Cpu::computes(dtype),
+            Device::Reference => dtype == ComputeDtype::F32,
+        }
     }
 
     /// Does work on this device, with products in these numbers.
-    pub fn run<W: OnDevice>(self, dtype: ComputeDtype, work: W) -> W::Output {
-        match self {
-            Device::Cpu => work.run(Cpu::with_dtype(dtype)),
+    pub fn run<W: OnDevice>(self, dtype: ComputeDtype, work: W) -> Result<W::Output> {
+        Ok(match self {
+            Device::Cpu => work.run(Cpu::with_dtype(dtype)?),
             Device::Reference => work.run(Reference),
-        }
+        })
+    }
+
+    /// What computes the numbers there, in a few words.
+    pub fn describe(self, dtype: ComputeDtype) -> Result<String> {
+        self.run(dtype, Describe)
     }
 }

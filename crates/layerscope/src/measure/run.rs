@@ -43,7 +43,7 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
         }
     } else {
         let journey = Journey { bound: &bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show, passed: 0 };
-        written = Some(plan.device.run(plan.dtype, journey)?);
+        written = Some(plan.device.run(plan.dtype, journey)??);
         timings = Some(work.timings().timings());
     }
     // Without a limit, no more than the run has taken already.

@@ -253,9 +253,13 @@ impl<D: Accumulate> Shift<'_, D> {
         let info = Arc::new(device.info(buffers.stream(), info)?);
         device.start_batch(space);
         let entering = settings.passage.entering(index)?;
-        let mut observer = BatchObserver { shift: self, index, items: &items, info: &info, space, time: Duration::ZERO };
+        let mut observer =
+            BatchObserver { shift: self, index, items: &items, info: &info, space, prepared: Vec::new(), time: Duration::ZERO };
         transformer.forward_from(entering.as_deref(), &items.batch, buffers, &mut observer)?;
-        let sketching = observer.time;
+        let (sketching, prepared) = (observer.time, observer.prepared);
+        if let Some(late) = device.finish_batch(buffers.stream(), space)? {
+            return Err(located(layerscope_stats::Error::NotFinite { row: late.row }, &items, prepared[late.point]));
+        }
         progress.sketching.fetch_add(sketching.as_nanos() as u64, Ordering::Relaxed);
         progress.working.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         progress.documents.fetch_add(items.documents() as u64, Ordering::Relaxed);
@@ -306,6 +310,8 @@ struct BatchObserver<'a, D: Accumulate> {
     items: &'a Items,
     info: &'a Arc<D::Info>,
     space: &'a mut D::Space,
+    /// The points that were prepared so far.
+    prepared: Vec<Point>,
     /// How long all of it took, waiting for turns included.
     time: Duration,
 }
@@ -334,6 +340,7 @@ impl<D: Accumulate> BatchObserver<'_, D> {
         let device = states.backend;
         // As much as possible is done before the turn: the less others wait.
         let items = self.items;
+        self.prepared.push(at);
         let prepared = device.prepare(states, self.info, &wanted, self.space).map_err(|error| located(error, items, at))?;
         let Some(turnstile) = known else { return Ok(()) };
         let stream = &mut *states.stream;

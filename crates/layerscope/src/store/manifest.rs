@@ -91,7 +91,7 @@ fn host(dtype: ComputeDtype) -> Host {
     Host {
         name: std::fs::read_to_string("/etc/hostname").map(|name| name.trim().to_owned()).unwrap_or_default(),
         cores: system::processors() as u64,
-        isa: Cpu::with_dtype(dtype).describe(),
+        isa: Cpu::with_dtype(dtype).map_or_else(|_| String::new(), |cpu| cpu.describe()),
         ..Host::default()
     }
 }

@@ -1,0 +1,170 @@
+//! The operations, one after another: `impl Backend for Cuda`.
+
+use cudarc::driver::CudaSlice;
+use layerscope_compute::{
+    Activation, AttentionShape, Backend, Gather, HeadSegments, HostTensor, Memory, NormKind, NumberKind, Result, RotaryRows,
+};
+
+use crate::attention::{CudaAttention, CudaOffsets};
+use crate::buffer::Buffer;
+use crate::device::Cuda;
+use crate::linear::CudaLinear;
+use crate::operand::OperandKind;
+use crate::products::WORKSPACE;
+use crate::stream::{CudaStream, Work};
+use crate::weights::{CudaNorm, CudaTable};
+
+impl Backend for Cuda {
+    type Buffer = Buffer;
+    type Indices = CudaSlice<u32>;
+    type Offsets = CudaOffsets;
+    type Table = CudaTable;
+    type Linear = CudaLinear;
+    type Norm = CudaNorm;
+    type Attention = CudaAttention;
+    type Stream = CudaStream;
+
+    fn describe(&self) -> String {
+        format!("{}, {}, cuBLASLt {}, {}", self.card().name, self.dtype().name(), self.products().version(), self.kernels().compiler())
+    }
+
+    fn stream(&self) -> Result<CudaStream> {
+        CudaStream::new(self)
+    }
+
+    fn synchronize(&self, stream: &mut CudaStream) -> Result<()> {
+        stream.wait()
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer> {
+        Ok(Buffer::new(self.zeros(len)?))
+    }
+
+    fn indices(&self, capacity: usize) -> Result<CudaSlice<u32>> {
+        self.zeros(capacity)
+    }
+
+    fn offsets(&self, capacity: usize) -> Result<CudaOffsets> {
+        CudaOffsets::new(self, capacity)
+    }
+
+    fn table(&self, rows: HostTensor) -> Result<CudaTable> {
+        CudaTable::new(self, rows)
+    }
+
+    fn linear(&self, weight: HostTensor, bias: Option<Vec<f32>>) -> Result<CudaLinear> {
+        CudaLinear::new(self, weight, bias)
+    }
+
+    fn norm(&self, kind: NormKind, epsilon: f32, width: usize, gamma: Option<Vec<f32>>, beta: Option<Vec<f32>>) -> Result<CudaNorm> {
+        CudaNorm::new(self, kind, epsilon, width, gamma, beta)
+    }
+
+    fn attention(&self, shape: AttentionShape) -> Result<CudaAttention> {
+        CudaAttention::new(self, shape)
+    }
+
+    /// In the numbers of the products.
+    fn linear_memory(&self, numbers: usize, stored: NumberKind) -> Memory {
+        let of_one = match self.operand() {
+            OperandKind::Floats => size_of::<f32>(),
+            halves => halves.weight_parts(stored) * size_of::<u16>(),
+        };
+        Memory::on_device(numbers * of_one)
+    }
+
+    fn table_memory(&self, numbers: usize, stored: NumberKind) -> Memory {
+        Memory::on_device(numbers * stored.bytes())
+    }
+
+    /// Floats, and the operand that may lie beside them.
+    fn buffer_memory(&self, len: usize) -> Memory {
+        Memory::on_device(len * (size_of::<f32>() + self.operand().parts() * size_of::<u16>()))
+    }
+
+    /// What cuBLASLt works in, and rows that are converted for a product.
+    fn stream_memory(&self, rows: usize, widest: usize) -> Memory {
+        Memory::on_device(WORKSPACE + rows * widest * self.operand().parts() * size_of::<u16>())
+    }
+
+    fn write(&self, stream: &mut CudaStream, buffer: &mut Buffer, values: &[f32]) {
+        stream.run(Work::Upload, |raw| raw.memcpy_htod(values, buffer.floats_to_write()).map_err(|error| self.error(error)));
+    }
+
+    fn write_indices(&self, stream: &mut CudaStream, indices: &mut CudaSlice<u32>, values: &[u32]) {
+        stream.run(Work::Upload, |raw| {
+            if indices.len() < values.len() {
+                *indices = self.allocate(raw, values.len())?;
+            }
+            raw.memcpy_htod(values, indices).map_err(|error| self.error(error))
+        });
+    }
+
+    fn write_offsets(&self, stream: &mut CudaStream, offsets: &mut CudaOffsets, values: &[u32]) {
+        stream.run(Work::Upload, |raw| offsets.write(self, raw, values));
+    }
+
+    fn read(&self, stream: &mut CudaStream, buffer: &Buffer, len: usize) -> Result<Vec<f32>> {
+        let mut floats = vec![0.0; len];
+        stream.run(Work::Upload, |raw| {
+            let current = buffer.current_floats(self, raw)?;
+            raw.memcpy_dtoh(&current.slice(..len), &mut floats).map_err(|error| self.error(error))
+        });
+        stream.wait()?;
+        Ok(floats)
+    }
+
+    fn gather_add(
+        &self,
+        stream: &mut CudaStream,
+        sources: &[Gather<CudaTable, CudaSlice<u32>>],
+        rows: usize,
+        scale: f32,
+        out: &mut Buffer,
+    ) {
+        stream.run(Work::Rows, |raw| self.rows().gather(self, raw, sources, rows, scale, out));
+    }
+
+    fn add(&self, stream: &mut CudaStream, x: &mut Buffer, y: &Buffer, len: usize) {
+        stream.run(Work::Rows, |raw| self.rows().add(self, raw, x, y, len));
+    }
+
+    fn apply_norm(&self, stream: &mut CudaStream, x: &Buffer, rows: usize, norm: &CudaNorm, out: &mut Buffer) {
+        stream.run(Work::Norm, |raw| self.rows().norm(self, raw, (x.current_floats(self, raw)?, None), rows, norm, out));
+    }
+
+    fn add_norm(&self, stream: &mut CudaStream, x: &mut Buffer, y: &Buffer, rows: usize, norm: &CudaNorm, out: &mut Buffer) {
+        stream.run(Work::Norm, |raw| {
+            x.current_floats(self, raw)?;
+            self.rows().norm(self, raw, (x.floats_to_write(), Some(y)), rows, norm, out)
+        });
+    }
+
+    fn norm_segments(&self, stream: &mut CudaStream, x: &mut Buffer, rows: usize, segments: HeadSegments, norm: &CudaNorm) {
+        stream.run(Work::Norm, |raw| self.rows().norm_segments(self, raw, x, rows, segments, norm));
+    }
+
+    fn apply_linear(
+        &self,
+        stream: &mut CudaStream,
+        x: &Buffer,
+        rows: usize,
+        layer: &CudaLinear,
+        activation: Option<Activation>,
+        out: &mut Buffer,
+    ) {
+        layer.apply(self, stream, x, rows, activation, out);
+    }
+
+    fn gate(&self, stream: &mut CudaStream, x: &Buffer, rows: usize, width: usize, activation: Activation, out: &mut Buffer) {
+        stream.run(Work::Activation, |raw| self.activations().gate(self, raw, (rows, width), x, activation, out));
+    }
+
+    fn rotate(&self, stream: &mut CudaStream, x: &mut Buffer, rows: usize, segments: HeadSegments, angles: &RotaryRows<Buffer>) {
+        stream.run(Work::Rotary, |raw| self.rows().rotate(self, raw, x, rows, segments, angles));
+    }
+
+    fn apply_attention(&self, stream: &mut CudaStream, qkv: &Buffer, offsets: &CudaOffsets, layer: &CudaAttention, out: &mut Buffer) {
+        stream.run(Work::Attention, |raw| layer.apply(self, raw, qkv, offsets, out));
+    }
+}
