@@ -69,6 +69,15 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
     /// What computes the numbers, in a few words: two machines of the same words give the same bits.
     fn describe(&self) -> String;
 
+    /// How many workers keep it busy where so many threads are to be used.
+    fn workers(&self, threads: usize) -> usize {
+        threads
+    }
+    /// Bytes of its own memory that are free; None where it computes in the host's.
+    fn free_memory(&self) -> Option<u64> {
+        None
+    }
+
     /// A stream for one worker. Its working memory grows to what the operations need, and stays.
     fn stream(&self) -> Result<Self::Stream>;
     /// Waits for all operations of the stream and hands out the first failure among them.

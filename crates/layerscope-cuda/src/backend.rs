@@ -64,6 +64,15 @@ impl Backend for Cuda {
         CudaAttention::new(self, shape)
     }
 
+    /// One computes while the next batch of the other is made ready.
+    fn workers(&self, threads: usize) -> usize {
+        threads.min(2)
+    }
+
+    fn free_memory(&self) -> Option<u64> {
+        Some(self.context().mem_get_info().map_or(0, |(free, _)| free as u64))
+    }
+
     /// In the numbers of the products.
     fn linear_memory(&self, numbers: usize, stored: NumberKind) -> Memory {
         let of_one = match self.operand() {

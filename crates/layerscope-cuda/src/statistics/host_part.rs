@@ -84,6 +84,6 @@ impl HostPart {
         space.prepare(wanted, before.massive, &BatchRows::of(states_before, before.dim, info)?)?;
         let rows = BatchRows::of(states, dim, info)?;
         space.prepare(wanted, *massive, &rows)?;
-        self.pairs.update(&space, &rows)
+        self.pairs.update(space.contribution(), &rows)
     }
 }

@@ -21,6 +21,7 @@ mod space;
 mod tensors;
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 
 use cudarc::driver::DriverError;
 use layerscope_compute::{Memory, States};
@@ -68,6 +69,8 @@ impl Accumulate for Cuda {
     type Info = CudaInfo;
     type Space = CudaSpace;
     type Prepared<'a> = CudaPrepared<'a>;
+    /// Work of several batches is ordered by events on the card: nobody waits on the host.
+    type Waiting = Infallible;
     type Resident = CudaResident;
 
     fn info(&self, stream: &mut CudaStream, info: BatchInfo) -> Result<CudaInfo> {
@@ -128,12 +131,20 @@ impl Accumulate for Cuda {
         Ok(CudaPrepared { info, device, states: items, dim, point, products, before, has_massive: found.is_some(), host })
     }
 
+    fn set_aside<'a>(&self, prepared: Self::Prepared<'a>) -> Result<Infallible, Self::Prepared<'a>> {
+        Err(prepared)
+    }
+
+    fn commit_waiting(&self, _: &mut CudaStream, waiting: Infallible, _: &CudaInfo, _: &mut CudaResident) -> Result<()> {
+        match waiting {}
+    }
+
     fn commit(&self, stream: &mut CudaStream, prepared: &CudaPrepared<'_>, resident: &mut CudaResident) -> Result<()> {
         let &CudaPrepared { info, device, states, dim, point, products, before, has_massive, ref host } = prepared;
         check(info, dim, resident)?;
         check_products(products, before, resident)?;
         if let Some((rows, batch)) = host {
-            lock(&resident.host).state.sketches.update(batch, rows)?;
+            lock(&resident.host).state.sketches.update(batch.contribution(), rows)?;
         }
         let rows = Rows { cuda: self, info, device, states, dim, point };
         stream.run(Work::Statistics, |raw| {

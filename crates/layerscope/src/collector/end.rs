@@ -128,6 +128,7 @@ impl Collector {
             norms: Vec::new(),
             shard: (0, 1),
             shards: Vec::new(),
+            isa: String::new(),
             seconds: 0.0,
             timings: Timings::default(),
         })

@@ -1,6 +1,9 @@
 //! Where a model runs. The one place that knows which devices there are.
 
+use std::fmt;
+
 use layerscope_compute::{ComputeDtype, Cpu, Reference};
+use layerscope_cuda::Cuda;
 use layerscope_stats::Accumulate;
 
 use crate::error::Result;
@@ -11,8 +14,20 @@ use crate::settings::wrong;
 pub enum Device {
     /// This machine's processors.
     Cpu,
+    /// The GPU of this number.
+    Cuda(usize),
     /// Every operation by its definition: slow, and what tests compare other devices with.
     Reference,
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Cpu => out.write_str("cpu"),
+            Device::Cuda(number) => write!(out, "cuda:{number}"),
+            Device::Reference => out.write_str("reference"),
+        }
+    }
 }
 
 /// Asks a device what it is.
@@ -36,12 +51,9 @@ pub trait OnDevice {
 }
 
 impl Device {
-    /// What a user may name; [`Device::Reference`] is for tests.
-    pub const NAMES: &[&str] = &["auto", "cpu"];
-
-    /// The best device of this machine.
+    /// The best device of this machine: the first GPU, if it has one and what drives it.
     pub fn best() -> Device {
-        Device::Cpu
+        if layerscope_cuda::cards().is_ok_and(|cards| cards > 0) { Device::Cuda(0) } else { Device::Cpu }
     }
 
     /// The device that a user names.
@@ -49,8 +61,12 @@ impl Device {
         match name {
             "auto" => Ok(Device::best()),
             "cpu" => Ok(Device::Cpu),
+            "cuda" => Ok(Device::Cuda(0)),
             "reference" => Ok(Device::Reference),
-            _ => Err(wrong("device", name)),
+            _ => {
+                let number = name.strip_prefix("cuda:").and_then(|number| number.parse().ok());
+                number.map(Device::Cuda).ok_or_else(|| wrong("device", name))
+            }
         }
     }
 
@@ -58,14 +74,26 @@ impl Device {
     pub fn computes(self, dtype: ComputeDtype) -> bool {
         match self {
             Device::Cpu => Cpu::computes(dtype),
+            Device::Cuda(_) => true,
             Device::Reference => dtype == ComputeDtype::F32,
         }
+    }
+
+    /// The numbers in which it multiplies unless told otherwise.
+    pub fn dtype(self) -> ComputeDtype {
+        if let Device::Cuda(_) = self { ComputeDtype::F32x3 } else { ComputeDtype::F32 }
+    }
+
+    /// Tokens of a batch unless told otherwise: a GPU has many processors to keep busy.
+    pub fn batch_tokens(self) -> usize {
+        if let Device::Cuda(_) = self { 16_384 } else { 512 }
     }
 
     /// Does work on this device, with products in these numbers.
     pub fn run<W: OnDevice>(self, dtype: ComputeDtype, work: W) -> Result<W::Output> {
         Ok(match self {
             Device::Cpu => work.run(Cpu::with_dtype(dtype)?),
+            Device::Cuda(number) => work.run(Cuda::new(number, dtype)?),
             Device::Reference => work.run(Reference),
         })
     }

@@ -81,6 +81,8 @@ pub struct Estimate {
     pub finishing: u64,
     /// The peak so far.
     pub peak: u64,
+    /// The same in the device's own memory, and what it has free; None where it has none of its own.
+    pub device: Option<(Box<Estimate>, u64)>,
 }
 
 impl Estimate {
@@ -90,8 +92,10 @@ impl Estimate {
         let rows = sizes.largest_batch;
         let worker = workspace_memory(device, &model.spec, rows) + device.space_memory(sketches, rows, dim);
         let worker = worker.host + rows * BYTES_PER_ROW;
-        let early = rows * dim * size_of::<f32>() + device.space_memory(sketches, rows, dim).host;
-        let point = device.point_memory(&sizes.state).host;
+        // What a device has is fetched to be saved; nothing is left there before its turn.
+        let own = Estimate::on_device(device, model, way, sizes);
+        let point = if own.is_some() { sizes.state.bytes() } else { device.point_memory(&sizes.state).host };
+        let early = if own.is_some() { 0 } else { rows * dim * size_of::<f32>() + device.space_memory(sketches, rows, dim).host };
         let massive = sizes.state.massive_bytes();
         // Kept states as read, and sorted into the sample and the chosen tokens.
         let kept = sizes.state.kept * dim * size_of::<f32>();
@@ -110,7 +114,36 @@ impl Estimate {
             massive_points: sizes.points,
             finishing: resident + tables as u64 + SLACK,
             peak: system::peak().unwrap_or(0),
+            device: own,
         }
+    }
+
+    /// What it takes of the device's own memory, and what that has free.
+    fn on_device<D: Accumulate>(device: &D, model: &Model, way: &Way, sizes: &Sizes) -> Option<(Box<Estimate>, u64)> {
+        let free = device.free_memory()?;
+        let PointShape { dim, sketches, .. } = sizes.state;
+        let worker = workspace_memory(device, &model.spec, sizes.largest_batch) + device.space_memory(sketches, sizes.largest_batch, dim);
+        let share = |segment: &super::route::Segment| Share {
+            weights: leg_memory(device, &model.spec, &model.plan, segment.leg).device as u64,
+            points: segment.points.len(),
+        };
+        let estimate = Estimate {
+            fixed: (worker.device * sizes.threads) as u64,
+            shares: way.segments.iter().map(share).collect(),
+            point: device.point_memory(&sizes.state).device as u64,
+            massive: 0,
+            massive_points: 0,
+            finishing: 0,
+            peak: 0,
+            device: None,
+        };
+        Some((Box::new(estimate), free))
+    }
+
+    /// Whether legs stay below a limit of the host's memory and below what the device has free.
+    fn fits(&self, legs: &[usize], limit: Option<u64>) -> bool {
+        let fits_device = self.device.as_ref().is_none_or(|(own, free)| own.total(legs) <= *free);
+        fits_device && limit.is_none_or(|limit| self.total(legs) <= limit)
     }
 
     /// The same where so many points have massive states: those are accumulated apart.
@@ -143,13 +176,26 @@ impl Estimate {
     /// How the way is cut so that the limit holds, in as few legs as possible.
     pub fn legs(&self, way: &Way, order: Order, limit: Option<u64>) -> Result<Vec<usize>> {
         let segments = way.segments.len();
-        let fits = |legs: &Vec<usize>| limit.is_none_or(|limit| self.total(legs) <= limit);
+        let fits = |legs: &Vec<usize>| self.fits(legs, limit);
         let finest = way.even_legs(segments);
         let found = match order {
             Order::Auto => (1..=segments).map(|legs| way.even_legs(legs)).find(fits),
             Order::Batch => Some(vec![segments]).filter(fits),
             Order::Block => Some(finest.clone()).filter(fits),
         };
+        let too_small =
+            |legs: &[usize]| self.device.as_ref().map(|(own, free)| (own.total(legs), *free)).filter(|(needed, free)| needed > free);
+        if let (None, Some((needed, free))) = (&found, too_small(&if order == Order::Batch { vec![segments] } else { finest.clone() })) {
+            let (needed, free) = (bytes(needed as usize), bytes(free as usize));
+            return Err(Error::refused(line![
+                format!("the device has {free} free and the run needs {needed} of it; reduce the batches ("),
+                setting("batch-tokens"),
+                ") or the groups (",
+                setting("group"),
+                "), or choose ",
+                setting("device").to("cpu")
+            ]));
+        }
         found.ok_or_else(|| match order {
             Order::Batch => Error::refused(line![
                 too_little(limit),
@@ -204,7 +250,9 @@ impl Estimate {
         let several = if route.stretches.len() > 1 { format!(" of {} stretches of text", route.stretches.len()) } else { String::new() };
         let [documents, tokens, groups] = [counters.documents as usize, counters.tokens as usize, spool.groups().len()].map(grouped);
         let memory = rounded_up(self.total(&route.legs));
-        format!("{documents} documents, {tokens} tokens, {groups} groups; memory estimate {memory}{order}{several}").into()
+        let own =
+            self.device.as_ref().map_or(String::new(), |(own, _)| format!(" and {} of the GPU's", rounded_up(own.total(&route.legs))));
+        format!("{documents} documents, {tokens} tokens, {groups} groups; memory estimate {memory}{own}{order}{several}").into()
     }
 }
 
@@ -257,7 +305,7 @@ mod tests {
 
     fn estimate() -> Estimate {
         let shares = vec![Share { weights: 30, points: 1 }; 7];
-        Estimate { fixed: 100, shares, point: 50, massive: 25, massive_points: 0, finishing: 120, peak: 0 }
+        Estimate { fixed: 100, shares, point: 50, massive: 25, massive_points: 0, finishing: 120, peak: 0, device: None }
     }
 
     #[test]
@@ -274,6 +322,17 @@ mod tests {
         assert_eq!(legs(Order::Auto, Some(679)), [4, 3]);
         assert_eq!(legs(Order::Auto, Some(460)), [2, 2, 2, 1]);
         assert_eq!(legs(Order::Block, None), [1; 7]);
+    }
+
+    #[test]
+    fn what_a_device_has_free_is_a_limit_too() {
+        let limited = |free: u64| Estimate { device: Some((Box::new(estimate()), free)), ..estimate() };
+        let legs = |free, order| limited(free).legs(&way(), order, None);
+        assert_eq!(legs(680, Order::Auto).expect("fits"), [7]);
+        assert_eq!(legs(460, Order::Auto).expect("fits"), [2, 2, 2, 1]);
+        let line = |order| legs(205, order).expect_err("too little").to_string();
+        assert!(line(Order::Auto).starts_with("the device has 205 B free and the run needs 278 B of it"), "{}", line(Order::Auto));
+        assert!(line(Order::Batch).contains("needs 680 B of it") && line(Order::Batch).ends_with("--device cpu"), "{}", line(Order::Batch));
     }
 
     #[test]

@@ -59,6 +59,9 @@ impl OnDevice for Journey<'_> {
 
     fn run<D: Accumulate>(mut self, device: D) -> Result<WrittenStates> {
         let way = Way::new(self.bound);
+        if device.free_memory().is_some() {
+            (self.show)(Event::note(format!("computing on {}", device.describe())));
+        }
         std::thread::scope(|scope| {
             let loading = self.read_model_early(scope, &device, &way);
             let spool = open_spool(self.bound, self.work, self.cancel, self.show)?;
@@ -80,8 +83,9 @@ impl<'a> Journey<'a> {
     {
         let (model, plan) = (&self.bound.model, &self.bound.plan);
         let whole = Leg::up_to(way.segments.last()?.leg.to);
-        let weights = leg_memory(device, &model.spec, &model.plan, whole).host as u64;
-        let fits = plan.order != Order::Block && self.limit().is_none_or(|limit| 2 * weights < limit);
+        let weights = leg_memory(device, &model.spec, &model.plan, whole);
+        let fits = |weights: usize, limit: Option<u64>| limit.is_none_or(|limit| 2 * (weights as u64) < limit);
+        let fits = plan.order != Order::Block && fits(weights.host, self.limit()) && fits(weights.device, device.free_memory());
         fits.then(|| spawn_loading(scope, self.bound, device, whole))
     }
 
@@ -118,7 +122,7 @@ impl<'a> Journey<'a> {
             loaded = None;
             system::release_freed();
         }
-        let pilot = Pilot::new(spool)?;
+        let (pilot, isa) = (Pilot::new(spool)?, device.describe());
         let shared = Shared {
             route: &route,
             estimate: &estimate,
@@ -136,7 +140,7 @@ impl<'a> Journey<'a> {
             Some(states) => LegStates::InMemory(states),
             None => LegStates::OnDisk((0..route.legs.len()).map(|leg| self.work.open_leg(leg)).collect::<Result<_>>()?),
         };
-        let facts = Facts::new(bound, &massive, spool, chosen.names, self.work.spent())?;
+        let facts = Facts::new(bound, isa, &massive, spool, chosen.names, self.work.spent())?;
         timings.time(Phase::Write, || write_states(self.store, &fingerprint, &facts, &kept, &states))
     }
 
@@ -155,8 +159,8 @@ impl<'a> Journey<'a> {
         let early = loaded.map_or(0, |loaded| leg_memory(device, &model.spec, &model.plan, loaded.leg()).host as u64);
         let dim = shapes.iter().map(|shape| shape.dim).max().unwrap_or(0);
         let state = PointShape { dim, previous: (shapes.len() > 1).then_some(dim), ..shapes[0] };
-        let sizes =
-            Sizes { state, sample: kept.classes[0].len(), points: shapes.len(), largest_batch: batches.largest(), threads: plan.threads };
+        let (sample, threads) = (kept.classes[0].len(), device.workers(plan.threads));
+        let sizes = Sizes { state, sample, points: shapes.len(), largest_batch: batches.largest(), threads };
         Estimate::new(device, model, way, &sizes, system::resident().unwrap_or(0).saturating_sub(early))
     }
 

@@ -91,7 +91,8 @@ impl LegRun<'_> {
         };
         let done = |batch: usize| (shared.batches.documents_before(batch), shared.batches.rows(0..batch).end);
         let (before, total) = (done(next), done(shared.batches.len()));
-        let workers = Workers::new(transformer, states, next, self.work_settings(shared, passage))?;
+        let workers =
+            Workers::new(transformer, states, next, self.work_settings(shared, passage, transformer.backend().workers(plan.threads)))?;
         while next < self.batches.end {
             let mut told = false;
             let mut pause = |progress: &Progress| {
@@ -176,7 +177,7 @@ impl LegRun<'_> {
         Passage { entering, leaving: leaving.map(|stretch| (self.segment.leg.to, stretch)) }
     }
 
-    fn work_settings<'w>(&self, shared: &Shared<'w>, passage: Passage<'w>) -> WorkSettings<'w> {
+    fn work_settings<'w>(&self, shared: &Shared<'w>, passage: Passage<'w>, threads: usize) -> WorkSettings<'w> {
         let bound = shared.bound;
         let paired = bound.plan.sketches.contains(SketchKind::Pairs);
         let before = self.segment.points.start.checked_sub(1).filter(|_| paired).map(|at| (bound.points[at], self.massive[at]));
@@ -185,7 +186,7 @@ impl LegRun<'_> {
             sketches: bound.plan.sketches,
             before,
             on_error: bound.corpus.on_error,
-            threads: bound.plan.threads,
+            threads,
             rows: shared.batches.largest(),
             passage,
         }

@@ -50,7 +50,7 @@ impl Pilot {
         let device = transformer.backend();
         let rows = self.batches.iter().map(|items| items.batch.tokens()).max().unwrap_or(0);
         let memory = || Ok((transformer.workspace(rows)?, device.space()?));
-        let norms = in_order_with(plan.threads, self.batches.len(), memory, |memory: &mut Result<_>, at| {
+        let norms = in_order_with(device.workers(plan.threads), self.batches.len(), memory, |memory: &mut Result<_>, at| {
             let (buffers, space) = memory.as_mut().map_err(|error: &mut Error| std::mem::replace(error, Error::Stopped))?;
             let items = &self.batches[at];
             let info = device.info(buffers.stream(), items.info())?;

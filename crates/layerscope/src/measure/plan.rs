@@ -122,7 +122,15 @@ pub struct TextPlan {
 impl Plan {
     /// Checks what was asked for.
     pub fn new(settings: &Settings) -> Result<Plan> {
-        let choices = settings.choose()?;
+        let mut choices = settings.choose()?;
+        let device = Device::named(choices.text("device").unwrap_or_default())?;
+        choices.decide("device", device);
+        if choices.text("dtype").is_none() {
+            choices.decide("dtype", device.dtype().name());
+        }
+        if choices.text("batch-tokens").is_none() {
+            choices.decide("batch-tokens", device.batch_tokens());
+        }
         let (grouping, clusters) = parse::group(choices.text("group").unwrap_or_default())?;
         let families = parse::families(choices.text("measures").unwrap_or_default().split(','))?;
         let mut sketches = needs(&families);
@@ -152,7 +160,7 @@ impl Plan {
             sketches,
             massive: choices.required("massive")?,
             ablations: parse::ablations(choices.text("ablate"))?,
-            device: Device::named(choices.text("device").unwrap_or_default())?,
+            device,
             dtype: choices.word("dtype", ComputeDtype::ALL)?,
             order: choices.word("order", [Order::Auto, Order::Batch, Order::Block])?,
             stretch_tokens: choices.parsed("stretch-tokens")?,
@@ -174,7 +182,7 @@ impl Plan {
             return refuse("massive", "a multiple above 1");
         }
         if !self.device.computes(self.dtype) {
-            return refuse("dtype", "f32 on this device");
+            return refuse("dtype", "f32 or bf16 on processors");
         }
         if self.threads == 0 {
             return refuse("threads", "at least 1");
@@ -197,8 +205,14 @@ impl Plan {
     }
 
     /// What must be equal in all shards and for every continuation, as far as it does not depend on the model and its tokenizer.
+    ///
+    /// Two processors give nearly the same bits, a processor and a GPU do not.
     pub fn fingerprint(&self) -> Fingerprint {
-        self.choices.numbers()
+        let mut fingerprint = self.choices.numbers();
+        if let Device::Cuda(_) = self.device {
+            fingerprint.insert("device".to_owned(), "gpu".into());
+        }
+        fingerprint
     }
 }
 

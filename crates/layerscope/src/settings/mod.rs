@@ -176,6 +176,13 @@ impl Choices {
         Some((by, chosen.map(|(name, choice)| setting(name).to(choice.value.as_deref().unwrap_or_default())).collect()))
     }
 
+    /// Notes what was decided for a setting that was left to the machine.
+    pub fn decide(&mut self, name: &'static str, value: impl fmt::Display) {
+        if let Some(choice) = self.values.get_mut(name) {
+            choice.value = Some(value.to_string());
+        }
+    }
+
     /// The text of a setting, if it has one.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.values.get(name).and_then(|choice| choice.value.as_deref())

@@ -88,7 +88,6 @@ pub enum Role {
     Resources,
 }
 
-use crate::measure::device::Device;
 use Heading::{Input, Measured, Model, Output, Resources};
 use Kind::{Switch, Truth, Value, Values, Words};
 use Role::{Numbers, Order, Request};
@@ -173,16 +172,16 @@ pub const SETTINGS: &[Row] = &[
     row(Output, "keep-work", Switch, None, Request,
         "Keep the .work folder when the run ends"),
 
-    row(Resources, "device", Words("DEVICE", Device::NAMES), Some("auto"), Role::Resources,
-        "Device to run on"),
-    row(Resources, "dtype", Words("TYPE", &["f32", "bf16"]), Some("f32"), Numbers,
-        "Numbers in which the model multiplies; bf16 is about twice as fast on processors with instructions for it, and moves states by up to 1 %"),
+    row(Resources, "device", Value("DEVICE", "auto, cpu, cuda or cuda:N"), Some("auto"), Role::Resources,
+        "Device to run on: cpu, cuda, cuda:N for the GPU of this number, or auto for a GPU if there is one"),
+    row(Resources, "dtype", Words("TYPE", &["f32", "f32x3", "tf32", "bf16", "f16"]), None, Numbers,
+        "Numbers in which the model multiplies. f32x3 (GPUs) is nearly as exact as f32 and several times as fast; tf32, f16 (GPUs) and bf16 are faster still, and move states by up to 1 % [default: f32 on processors, f32x3 on GPUs]"),
     row(Resources, "order", Words("HOW", &["auto", "batch", "block"]), Some("auto"), Role::Resources,
         "Take every batch through the whole model (batch), or all batches through one block after another (block), which needs little memory; auto chooses by the memory"),
     row(Resources, "stretch-tokens", Value("N", "a number of tokens"), None, Role::Resources,
         "Take about N tokens at a time through all blocks in block order [default: as many as the disk holds]"),
-    row(Resources, "batch-tokens", Value("N", "a number of tokens"), Some("512"), Order,
-        "Tokens per batch"),
+    row(Resources, "batch-tokens", Value("N", "a number of tokens"), None, Order,
+        "Tokens per batch [default: 512 on processors, 16384 on GPUs]"),
     row(Resources, "threads", Value("N", "a number of threads, at least 1"), None, Role::Resources,
         "Number of worker threads [default: all processors]"),
     row(Resources, "max-memory", Value("SIZE", "bytes, such as 8G or 500M"), None, Role::Resources,

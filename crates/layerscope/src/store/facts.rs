@@ -57,6 +57,9 @@ pub struct Facts {
     /// The shards that are in it, where it is some of them but not all.
     #[serde(default)]
     pub shards: Vec<u32>,
+    /// What computed the numbers; nothing in runs of earlier versions and without a model.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub isa: String,
     /// Time it took to make the state, over all interruptions and shards.
     pub seconds: f64,
     /// Where that time went.
@@ -155,7 +158,14 @@ pub struct GroupFacts {
 
 impl Facts {
     /// Of a run whose states were measured in this many seconds.
-    pub fn new(bound: &BoundPlan, massive: &[Option<f64>], spool: &Spool, chosen: Vec<String>, spent: (f64, Timings)) -> Result<Facts> {
+    pub fn new(
+        bound: &BoundPlan,
+        isa: String,
+        massive: &[Option<f64>],
+        spool: &Spool,
+        chosen: Vec<String>,
+        spent: (f64, Timings),
+    ) -> Result<Facts> {
         let BoundPlan { plan, model, corpus, .. } = bound;
         let blocks = model.spec.blocks.len();
         let point = |(&at, &massive): (&Point, &Option<f64>)| {
@@ -184,6 +194,7 @@ impl Facts {
             norms: norm_facts(model)?,
             shard: (corpus.shard.index, corpus.shard.count),
             shards: Vec::new(),
+            isa,
             seconds: spent.0,
             timings: spent.1,
         })

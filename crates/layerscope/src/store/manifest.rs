@@ -1,6 +1,6 @@
 //! Manifests from what a run knows.
 
-use layerscope_compute::{Backend, ComputeDtype, Cpu};
+use layerscope_compute::{Backend, Cpu};
 use layerscope_report::manifest::{CorpusCounts, Frequency, Host, Identity, MeasuredPoint, ModelFacts, Setting, Shard, Timings};
 use layerscope_report::{Manifest, Table};
 
@@ -52,7 +52,7 @@ pub fn of_run(facts: &Facts, tables: &Tables, (wall_seconds, timings): (f64, Tim
         sentence_words: Some(facts.corpus.sentence_words.clone()),
         settings: Some(facts.settings.iter().map(|(name, value)| (name.clone(), setting(value))).collect()),
         massive_thresholds: Some(facts.points.iter().map(|point| point.massive).collect()),
-        host: Some(host(dtype(facts))),
+        host: Some(host(facts)),
         wall_seconds: Some(wall_seconds),
         timings: Some(timings),
         states_per_second: Some(if wall_seconds > 0.0 { states as f64 / wall_seconds } else { 0.0 }),
@@ -81,17 +81,11 @@ fn all_warnings(facts: &Facts, tables: &Tables, identities: &[Identity], warning
     warnings
 }
 
-/// In which numbers the products were computed; runs without a model say nothing of it.
-fn dtype(facts: &Facts) -> ComputeDtype {
-    let name = facts.settings.get("dtype").and_then(|dtype| dtype["value"].as_str());
-    name.and_then(ComputeDtype::named).unwrap_or_default()
-}
-
-fn host(dtype: ComputeDtype) -> Host {
+fn host(facts: &Facts) -> Host {
     Host {
         name: std::fs::read_to_string("/etc/hostname").map(|name| name.trim().to_owned()).unwrap_or_default(),
         cores: system::processors() as u64,
-        isa: Cpu::with_dtype(dtype).map_or_else(|_| String::new(), |cpu| cpu.describe()),
+        isa: if facts.isa.is_empty() { Cpu::new().describe() } else { facts.isa.clone() },
         ..Host::default()
     }
 }
