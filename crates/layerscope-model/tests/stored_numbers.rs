@@ -73,7 +73,8 @@ fn the_kind_of_numbers_does_not_change_a_bit() {
                 let memory = |folder: &str| {
                     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stored-numbers").join(folder);
                     let model = Model::open(&path).expect("sound");
-                    [ComputeDtype::F32, ComputeDtype::Bf16].map(|dtype| weight_memory(&Cpu::with_dtype(dtype).expect("on processors"), &model.plan).host)
+                    [ComputeDtype::F32, ComputeDtype::Bf16]
+                        .map(|dtype| weight_memory(&Cpu::with_dtype(dtype).expect("on processors"), &model.plan).host)
                 };
                 let (halves, floats) = (memory(&format!("{name}-{kind}")), memory(&format!("{name}-{kind}-wide")));
                 // Vectors are f32 in any case; products in bf16 leave only tables in the numbers of the file.
