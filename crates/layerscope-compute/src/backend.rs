@@ -85,6 +85,10 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
 
     /// Zeroed activations.
     fn buffer(&self, len: usize) -> Result<Self::Buffer>;
+    /// Activations that stay between two products of a block. A device may keep them in the numbers of its products.
+    fn inner_buffer(&self, len: usize) -> Result<Self::Buffer> {
+        self.buffer(len)
+    }
     /// Room for row numbers.
     fn indices(&self, capacity: usize) -> Result<Self::Indices>;
     /// Room for offsets: one more than there may be sequences.
@@ -104,6 +108,10 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
     fn table_memory(&self, numbers: usize, stored: NumberKind) -> Memory;
     /// What a buffer of `len` floats takes.
     fn buffer_memory(&self, len: usize) -> Memory;
+    /// What a buffer of `len` numbers between two products takes.
+    fn inner_buffer_memory(&self, len: usize) -> Memory {
+        self.buffer_memory(len)
+    }
     /// What a stream grows to with batches of `rows` rows and products over at most `widest` columns.
     fn stream_memory(&self, rows: usize, widest: usize) -> Memory;
 
@@ -139,6 +147,18 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
         norm: &Self::Norm,
         out: &mut Self::Buffer,
     );
+    /// `out = norm(x + y)`. What `x` holds afterwards is nobody's business.
+    fn join_norm(
+        &self,
+        stream: &mut Self::Stream,
+        x: &mut Self::Buffer,
+        y: &Self::Buffer,
+        rows: usize,
+        norm: &Self::Norm,
+        out: &mut Self::Buffer,
+    ) {
+        self.add_norm(stream, x, y, rows, norm, out);
+    }
     /// Normalizes each slice of each row in place.
     fn norm_segments(&self, stream: &mut Self::Stream, x: &mut Self::Buffer, rows: usize, segments: HeadSegments, norm: &Self::Norm);
     /// `out = activation(x W^T + b)`.

@@ -15,8 +15,12 @@
 __device__ __forceinline__ void load_rows(float* shared, const float* from, u64 stride, u32 rows, u32 room) {
     for (u32 i = threadIdx.x; i < room * (DIM / 4); i += THREADS) {
         u32 row = i / (DIM / 4), column = i % (DIM / 4) * 4;
+#if HEAD_DIM % 4 == 0
+        copy16(shared + row * STRIDE + column, from + (row < rows ? row : 0) * stride + column, row < rows);
+#else
         float4 value = row < rows ? head_values(from + row * stride, column) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         *(float4*)(shared + row * STRIDE + column) = value;
+#endif
     }
 }
 
@@ -24,7 +28,31 @@ __device__ __forceinline__ float dot4(float4 a, float4 b, float sum) {
     return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) attention(Attention a) {
+__device__ __forceinline__ float4 times4(float4 a, float factor) {
+    return make_float4(a.x * factor, a.y * factor, a.z * factor, a.w * factor);
+}
+
+// Four neighbours of a query's result.
+__device__ __forceinline__ void store_result(const Attention& a, u64 row, u32 head, u32 column, float4 value) {
+    float* out = a.out + (row * a.heads + head) * HEAD_DIM;
+    u16* operand = a.operand + row * OPERAND_PARTS * a.padded;
+    u32 place = head * HEAD_DIM + column;
+#if HEAD_DIM % 4 == 0
+    if (column >= HEAD_DIM) return;
+    if (a.out) *(float4*)(out + column) = value;
+    if (a.operand) store_operand4(operand, a.padded, place, value);
+#else
+    float values[4] = {value.x, value.y, value.z, value.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if (column + i >= HEAD_DIM) continue;
+        if (a.out) out[column + i] = values[i];
+        if (a.operand) store_operand1(operand, a.padded, place + i, values[i]);
+    }
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, DIM <= 64 ? 5 : 1) attention(Attention a) {
     extern __shared__ float4 memory[];
     float* queries = (float*)memory;                 // [TILE][STRIDE]
     float* keys = queries + TILE * STRIDE;           // [KEYS][STRIDE]
@@ -33,13 +61,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(Attention a) {
 
     Tile tile = a.tiles[blockIdx.x];
     u32 head = blockIdx.y, kv_head = head * a.kv_heads / a.heads;
-    u64 stride = (u64)(a.heads + 2 * a.kv_heads) * HEAD_DIM;
-    const float* rows = a.qkv + tile.start * stride;
+    u64 stride = a.stride;
+    const float* rows = (const float*)a.qkv + tile.start * stride;
     u32 count = min(tile.length - tile.first, TILE);
-    load_rows(queries, rows + tile.first * stride + head * HEAD_DIM, stride, count, TILE);
+    load_rows(queries, rows + tile.first * stride + head * HEAD_DIM, stride, count, (count + 15) / 16 * 16);
 
     u32 warp = threadIdx.x / 32, group = threadIdx.x % 32 / 8, lane = threadIdx.x % 8;
     bool active = warp * 16 < count;
+    Sight sight = sight_of(a, tile.first + min(warp * 16, count - 1), tile.first + min(warp * 16 + 16, count) - 1, tile.length);
+    float product_scale = a.scale * LOG2_E;
     // The lane's queries: warp * 16 + group + 4 i.
     u32 own = warp * 16 + group;
     float largest[4], total[4];
@@ -54,12 +84,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(Attention a) {
 
     u32 end = end_of_keys(a, tile.first + count - 1, tile.length);
     for (u32 key0 = first_key(a, tile.first) / KEYS * KEYS; key0 < end; key0 += KEYS) {
-        u32 here = min(end - key0, KEYS);
+        u32 here = min(end - key0, KEYS), room = (here + 7) / 8 * 8;
         __syncthreads();
-        load_rows(keys, rows + key0 * stride + (a.heads + kv_head) * HEAD_DIM, stride, here, KEYS);
-        load_rows(values, rows + key0 * stride + (a.heads + a.kv_heads + kv_head) * HEAD_DIM, stride, here, KEYS);
+        load_rows(keys, rows + key0 * stride + (a.heads + kv_head) * HEAD_DIM, stride, here, room);
+        load_rows(values, rows + key0 * stride + (a.heads + a.kv_heads + kv_head) * HEAD_DIM, stride, here, room);
+        wait_for_copies();
         __syncthreads();
-        if (!active) continue;
+        if (!active || key0 >= sight.end || key0 + KEYS <= sight.first) continue;
 
         float scores[4][SCORES];
 #pragma unroll
@@ -81,14 +112,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(Attention a) {
         }
 
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            u32 query = tile.first + own + 4 * i;
-            float top = -INFINITY_F;
+        for (int j = 0; j < SCORES; j++) {
+            u32 key = key0 + 8 * j;
+            if (key >= sight.common_first && key + 8 <= sight.common_end) {
 #pragma unroll
-            for (int j = 0; j < SCORES; j++) {
-                scores[i][j] = biased_score(a, scores[i][j], head, query, key0 + lane + 8 * j, tile.length);
-                top = fmaxf(top, scores[i][j]);
+                for (int i = 0; i < 4; i++) scores[i][j] *= product_scale;
+            } else {
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    scores[i][j] = score_of(a, scores[i][j], head, seen_by(a, tile.first + own + 4 * i, tile.length), key + lane);
             }
+        }
+
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            float top = scores[i][0];
+#pragma unroll
+            for (int j = 1; j < SCORES; j++) top = fmaxf(top, scores[i][j]);
 #pragma unroll
             for (int distance = 4; distance > 0; distance >>= 1) top = fmaxf(top, __shfl_xor_sync(FULL_WARP, top, distance));
             float now = fmaxf(largest[i], top);
@@ -98,6 +138,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(Attention a) {
             float sum = 0.0f;
 #pragma unroll
             for (int j = 0; j < SCORES; j++) {
+                if (8 * j >= here) break;
                 float weight = exp2f(scores[i][j] - base);
                 weights[(own + 4 * i) * WEIGHTS_STRIDE + lane + 8 * j] = weight;
                 sum += weight;
@@ -106,9 +147,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(Attention a) {
             for (int distance = 4; distance > 0; distance >>= 1) sum += __shfl_xor_sync(FULL_WARP, sum, distance);
             total[i] = total[i] * fade + sum;
 #pragma unroll
-            for (int c = 0; c < FOURS; c++) {
-                sums[i][c] = make_float4(sums[i][c].x * fade, sums[i][c].y * fade, sums[i][c].z * fade, sums[i][c].w * fade);
-            }
+            for (int c = 0; c < FOURS; c++) sums[i][c] = times4(sums[i][c], fade);
         }
         __syncwarp();
 
@@ -139,20 +178,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(Attention a) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         if (own + 4 * i >= count) continue;
-        float* out = a.out + ((u64)(tile.start + tile.first + own + 4 * i) * a.heads + head) * HEAD_DIM;
+        u64 row = tile.start + tile.first + own + 4 * i;
         float factor = 1.0f / total[i];
 #pragma unroll
-        for (int c = 0; c < FOURS; c++) {
-            u32 column = (lane + 8 * c) * 4;
-            float4 value = make_float4(sums[i][c].x * factor, sums[i][c].y * factor, sums[i][c].z * factor, sums[i][c].w * factor);
-            if (HEAD_DIM % 4 == 0) {
-                if (column < HEAD_DIM) *(float4*)(out + column) = value;
-            } else {
-                if (column < HEAD_DIM) out[column] = value.x;
-                if (column + 1 < HEAD_DIM) out[column + 1] = value.y;
-                if (column + 2 < HEAD_DIM) out[column + 2] = value.z;
-                if (column + 3 < HEAD_DIM) out[column + 3] = value.w;
-            }
-        }
+        for (int c = 0; c < FOURS; c++) store_result(a, row, head, (lane + 8 * c) * 4, times4(sums[i][c], factor));
+        if (a.operand && lane == 0) clear_padding(a, a.operand + row * OPERAND_PARTS * a.padded, head);
     }
 }

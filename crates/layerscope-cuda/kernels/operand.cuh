@@ -23,6 +23,24 @@ __device__ __forceinline__ u32 operand_pair(float low, float high) {
 #endif
 }
 
+// A 16-bit number of an operand.
+__device__ __forceinline__ float half_value(u32 bits) {
+#if OPERAND == OPERAND_F16
+    return f16_to_float(bits);
+#else
+    return bf16_to_float(bits);
+#endif
+}
+
+// Four neighbours of an operand of one part.
+__device__ __forceinline__ float4 half_values4(uint2 pairs) {
+    return make_float4(half_value(pairs.x & 0xffff), half_value(pairs.x >> 16), half_value(pairs.y & 0xffff), half_value(pairs.y >> 16));
+}
+
+__device__ __forceinline__ uint2 half_pairs4(float4 value) {
+    return make_uint2(operand_pair(value.x, value.y), operand_pair(value.z, value.w));
+}
+
 // What bfloat16 leaves of two floats.
 __device__ __forceinline__ u32 rest_pair(float low, float high, u32 rounded) {
     return bf16_pair(low - bf16_to_float(rounded & 0xffff), high - bf16_to_float(rounded >> 16));
@@ -31,7 +49,7 @@ __device__ __forceinline__ u32 rest_pair(float low, float high, u32 rounded) {
 // Four neighbours of a row, from a column that is a multiple of 4.
 __device__ __forceinline__ void store_operand4(u16* row, u32 padded, u32 column, float4 value) {
 #if OPERAND != OPERAND_FLOATS
-    uint2 high = make_uint2(operand_pair(value.x, value.y), operand_pair(value.z, value.w));
+    uint2 high = half_pairs4(value);
     *(uint2*)(row + column) = high;
 #if OPERAND == OPERAND_SPLIT
     *(uint2*)(row + padded + column) = make_uint2(rest_pair(value.x, value.y, high.x), rest_pair(value.z, value.w, high.y));
@@ -66,11 +84,9 @@ __device__ __forceinline__ void store_operand1(u16* row, u32 padded, u32 column,
 
 // The number that an operand stands for.
 __device__ __forceinline__ float operand_value(const u16* row, u32 padded, u32 column) {
-#if OPERAND == OPERAND_F16
-    return f16_to_float(row[column]);
-#elif OPERAND == OPERAND_SPLIT
+#if OPERAND == OPERAND_SPLIT
     return bf16_to_float(row[column]) + bf16_to_float(row[padded + column]);
 #else
-    return bf16_to_float(row[column]);
+    return half_value(row[column]);
 #endif
 }

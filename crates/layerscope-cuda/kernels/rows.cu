@@ -45,7 +45,7 @@ template <int THREADS> __device__ __forceinline__ float row_sum(float value) {
 // Which slices are normed, and how: `count` slices of `width` floats from column `start` of rows of `row_width`.
 struct Norm {
     float* x;
-    const float* y;      // added to x first, which keeps the sum; or null
+    const float* y;      // added to x first; or null
     const float* gamma;
     const float* beta;   // or null
     float* out;          // laid out as x
@@ -53,6 +53,7 @@ struct Norm {
     u32 slices, count, row_width, start, width, padded;
     float epsilon;
     u32 centred;         // minus the mean, or by the root mean square alone
+    u32 keep_sum;        // x becomes x + y
 };
 
 __device__ __forceinline__ u64 slice_at(const Norm& norm, u32 slice) {
@@ -80,7 +81,7 @@ template <int THREADS> __device__ __forceinline__ void norm_in_registers(const N
         if (norm.y) {
             float4 b = y[four];
             values[i] = make_float4(values[i].x + b.x, values[i].y + b.y, values[i].z + b.z, values[i].w + b.w);
-            x[four] = values[i];
+            if (norm.keep_sum) x[four] = values[i];
         }
         sum += (values[i].x + values[i].y) + (values[i].z + values[i].w);
     }
@@ -123,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_any(Norm norm) {
     float* x = norm.x + at;
     float sum = 0.0f;
     for (u32 column = threadIdx.x; column < norm.width; column += THREADS) {
-        if (norm.y) x[column] += norm.y[at + column];
+        if (norm.y) x[column] += norm.y[at + column];    // the sum is read again below: it is kept in any case
         sum += x[column];
     }
     float mean = norm.centred ? row_sum<THREADS>(sum) / norm.width : 0.0f;
@@ -141,19 +142,56 @@ extern "C" __global__ void __launch_bounds__(256) norm_any(Norm norm) {
     }
 }
 
-// Turns pairs of each head by the angles of its row: dimension i with i + half, or 2i with 2i + 1.
-extern "C" __global__ void rotate(float* x, const float* cosines, const float* sines, u32 rows, u32 count, u32 row_width, u32 start,
-                                  u32 width, u32 half, u32 interleaved) {
-    u64 thread = blockIdx.x * (u64)blockDim.x + threadIdx.x;
-    if (thread >= (u64)rows * count * half) return;
-    u32 pair = thread % half;
-    u32 slice = thread / half;
-    u32 row = slice / count;
-    float* head = x + (u64)row * row_width + start + (slice % count) * width;
-    float cosine = cosines[(u64)row * half + pair], sine = sines[(u64)row * half + pair];
-    float* first = head + (interleaved ? 2 * pair : pair);
-    float* second = interleaved ? first + 1 : first + half;
-    float a = *first, b = *second;
-    *first = a * cosine - b * sine;
-    *second = b * cosine + a * sine;
+// Slices of an operand of one part, in place: a warp each. `x` is the operand, `row_width` its stride.
+extern "C" __global__ void __launch_bounds__(128) norm_halves(Norm norm) {
+    u32 slice = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (slice >= norm.slices) return;
+    u16* x = norm.operand + slice_at(norm, slice);
+    float sum = 0.0f;
+    for (u32 column = lane; column < norm.width; column += 32) sum += half_value(x[column]);
+    float mean = norm.centred ? warp_sum(sum) / norm.width : 0.0f;
+    float squares = 0.0f;
+    for (u32 column = lane; column < norm.width; column += 32) {
+        float value = half_value(x[column]) - mean;
+        squares += value * value;
+    }
+    float factor = 1.0f / sqrtf(warp_sum(squares) / norm.width + norm.epsilon);
+    for (u32 column = lane; column < norm.width; column += 32) {
+        float normed = (half_value(x[column]) - mean) * factor * norm.gamma[column] + (norm.beta ? norm.beta[column] : 0.0f);
+        x[column] = (u16)operand_pair(normed, 0.0f);
+    }
 }
+
+// Which heads are turned: `count` slices of `width` numbers from column `start` of rows of `row_width`.
+struct Rotation {
+    void* x;
+    const float* cosines;
+    const float* sines;
+    u32 rows, count, row_width, start, width, half;
+    u32 interleaved;    // dimension 2i with 2i + 1, or i with i + half
+};
+
+__device__ __forceinline__ float number(const float* x) { return *x; }
+__device__ __forceinline__ float number(const u16* x) { return half_value(*x); }
+__device__ __forceinline__ void set_number(float* x, float value) { *x = value; }
+__device__ __forceinline__ void set_number(u16* x, float value) { *x = (u16)operand_pair(value, 0.0f); }
+
+// Turns pairs of each head by the angles of its row, a thread each.
+template <typename Number> __device__ __forceinline__ void turn(const Rotation& r) {
+    u64 thread = blockIdx.x * (u64)blockDim.x + threadIdx.x;
+    if (thread >= (u64)r.rows * r.count * r.half) return;
+    u32 pair = thread % r.half;
+    u32 slice = thread / r.half;
+    u32 row = slice / r.count;
+    Number* head = (Number*)r.x + (u64)row * r.row_width + r.start + (slice % r.count) * r.width;
+    float cosine = r.cosines[(u64)row * r.half + pair], sine = r.sines[(u64)row * r.half + pair];
+    Number* first = head + (r.interleaved ? 2 * pair : pair);
+    Number* second = r.interleaved ? first + 1 : first + r.half;
+    float a = number(first), b = number(second);
+    set_number(first, a * cosine - b * sine);
+    set_number(second, b * cosine + a * sine);
+}
+
+extern "C" __global__ void rotate(Rotation rotation) { turn<float>(rotation); }
+
+extern "C" __global__ void rotate_halves(Rotation rotation) { turn<u16>(rotation); }

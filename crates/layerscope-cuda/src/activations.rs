@@ -16,8 +16,11 @@ const THREADS: usize = 256;
 /// The kernels of `kernels/activations.cu`.
 pub(crate) struct Activations {
     activate: CudaFunction,
+    activate_halves: CudaFunction,
     gate: CudaFunction,
+    gate_halves: CudaFunction,
     widen: CudaFunction,
+    narrow: CudaFunction,
     pack_weight: CudaFunction,
 }
 
@@ -50,37 +53,36 @@ impl Activations {
         let function = |name: &str| kernels.function("activations", &[kind.definition()], name);
         Ok(Activations {
             activate: function("activate")?,
+            activate_halves: function("activate_halves")?,
             gate: function("gate")?,
+            gate_halves: function("gate_halves")?,
             widen: function("widen")?,
+            narrow: function("narrow")?,
             pack_weight: function("pack_weight")?,
         })
     }
 
-    /// `activation(x + bias)` of floats that lie in `out`, into what the next product takes.
-    pub fn activate(
+    /// `activation(x + bias)` of a product in `out`. With an activation, it becomes what the next product takes.
+    pub fn finish(
         &self,
         cuda: &Cuda,
         raw: &Arc<RawStream>,
         (rows, width): (usize, usize),
         bias: Option<&CudaSlice<f32>>,
-        activation: Activation,
+        activation: Option<Activation>,
         out: &mut Buffer,
     ) -> Result<()> {
-        let x = Word::from(out.floats());
-        let (floats, operand) = out.factor_to_write(cuda, raw, rows, width)?;
-        self.launch_activate(cuda, raw, (rows, width), [x, bias.into(), floats, operand], Some(activation))
-    }
-
-    /// Adds a bias to floats.
-    pub fn add_bias(
-        &self,
-        cuda: &Cuda,
-        raw: &Arc<RawStream>,
-        size: (usize, usize),
-        bias: &CudaSlice<f32>,
-        floats: &CudaSlice<f32>,
-    ) -> Result<()> {
-        self.launch_activate(cuda, raw, size, [floats.into(), bias.into(), floats.into(), Word::NULL], None)
+        let x = out.numbers(cuda, raw, rows, width)?;
+        if x.are_halves {
+            let words = [x.word, bias.into(), rows.into(), width.into(), code(activation).into()];
+            let grid = Grid::over(rows * width / 8, THREADS);
+            return launch(raw, &self.activate_halves, grid, &words).map_err(|error| cuda.error(error));
+        }
+        let (floats, operand) = match activation {
+            Some(_) => out.factor_to_write(cuda, raw, rows, width)?,
+            None => (x.word, Word::NULL),
+        };
+        self.launch_activate(cuda, raw, (rows, width), [x.word, bias.into(), floats, operand], activation)
     }
 
     /// Floats to an operand.
@@ -119,10 +121,22 @@ impl Activations {
         out: &mut Buffer,
     ) -> Result<()> {
         let kind = cuda.operand();
-        let x = x.current_floats(cuda, raw)?;
+        let x = x.numbers(cuda, raw, rows, 2 * width)?;
         let (floats, operand) = out.factor_to_write(cuda, raw, rows, width)?;
-        let words = [x.into(), floats, operand, rows.into(), width.into(), columns(kind, width).into(), code(Some(activation)).into()];
-        launch(raw, &self.gate, grid(kind, rows, width), &words).map_err(|error| cuda.error(error))
+        let size = [rows.into(), width.into(), columns(kind, width).into(), code(Some(activation)).into()];
+        let (function, words) = match x.are_halves {
+            true => (&self.gate_halves, [&[x.word, operand], &size[..]].concat()),
+            false => (&self.gate, [&[x.word, floats, operand], &size[..]].concat()),
+        };
+        launch(raw, function, grid(kind, rows, width), &words).map_err(|error| cuda.error(error))
+    }
+
+    /// A bias in the 16-bit numbers of the products.
+    pub fn narrow(&self, cuda: &Cuda, floats: &CudaSlice<f32>) -> Result<CudaSlice<u16>> {
+        let halves = cuda.allocate(cuda.keeper(), floats.len())?;
+        let words = [floats.into(), Word::from(&halves), floats.len().into()];
+        launch(cuda.keeper(), &self.narrow, Grid::over(floats.len(), THREADS), &words).map_err(|error| cuda.error(error))?;
+        cuda.keep(0, |_| Ok(halves))
     }
 
     /// An operand to floats.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream as RawStream};
-use layerscope_compute::{AttentionShape, ComputeDtype, Error, PositionBias, Result};
+use layerscope_compute::{AttentionShape, Error, PositionBias, Result};
 
 use crate::buffer::Buffer;
-use crate::device::Cuda;
+use crate::device::{Bound, Cuda};
 use crate::launch::{Grid, Word, launch_with};
+use crate::stream::{CudaStream, Work};
 
 /// Queries that one block of threads handles; `kernels/attention.cuh` says the same.
 const TILE: usize = 64;
@@ -19,6 +20,7 @@ const WIDEST_HEAD: usize = 256;
 
 /// The sequences of a batch, in tiles of queries.
 pub struct CudaOffsets {
+    _bound: Bound,
     /// Four numbers each: the sequence's first row, its length, the tile's first query, nothing.
     tiles: CudaSlice<u32>,
     count: usize,
@@ -28,7 +30,7 @@ pub struct CudaOffsets {
 impl CudaOffsets {
     /// Room for sequences of as many tokens together as there are offsets: a tile has a token at least.
     pub(crate) fn new(cuda: &Cuda, capacity: usize) -> Result<CudaOffsets> {
-        Ok(CudaOffsets { tiles: cuda.zeros(4 * capacity)?, count: 0, rows: 0 })
+        Ok(CudaOffsets { _bound: cuda.bound(), tiles: cuda.zeros(4 * capacity)?, count: 0, rows: 0 })
     }
 
     pub(crate) fn write(&mut self, cuda: &Cuda, raw: &Arc<RawStream>, offsets: &[u32]) -> Result<()> {
@@ -56,6 +58,7 @@ fn tiles(offsets: &[u32]) -> Vec<u32> {
 
 /// The attention of a block.
 pub struct CudaAttention {
+    _bound: Bound,
     shape: AttentionShape,
     bias: Option<CudaSlice<f32>>,
     function: CudaFunction,
@@ -76,11 +79,10 @@ struct Arguments {
     padded: u32,
     causal: u32,
     window: u32,
-    bias_kind: u32,
     reach: u32,
+    stride: u32,
     bias_scale: f32,
     scale: f32,
-    unused: u32,
 }
 
 impl CudaAttention {
@@ -89,18 +91,13 @@ impl CudaAttention {
             let problem = format!("heads of {} dimensions are wider than {WIDEST_HEAD}: compute on the cpu", shape.head_dim);
             return Err(Error::Unavailable { device: cuda.name(), problem });
         }
-        let (source, products) = match cuda.dtype() {
-            ComputeDtype::F32 => ("attention_f32", 0),
-            ComputeDtype::Bf16 => ("attention_mma", 1),
-            ComputeDtype::F16 => ("attention_mma", 2),
-            ComputeDtype::F32x3 | ComputeDtype::Tf32 => ("attention_mma", 3),
-        };
-        let mut definitions = vec![cuda.operand().definition(), format!("HEAD_DIM={}", shape.head_dim)];
-        if products > 0 {
-            definitions.push(format!("PRODUCTS={products}"));
-        }
+        // Products of 16-bit numbers are the tensor cores'; all others are exact.
+        let halves = cuda.operand().is_halves();
+        let source = if halves { "attention_mma" } else { "attention_f32" };
+        let definitions =
+            [cuda.operand().definition(), format!("HEAD_DIM={}", shape.head_dim), format!("BIAS={}", code(shape.bias.as_ref()))];
         let function = cuda.kernels().function(source, &definitions, "attention")?;
-        let memory = shared_memory(products, shape.head_dim);
+        let memory = shared_memory(halves, shape.head_dim);
         let limit = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         function.set_attribute(limit, memory as i32).map_err(|error| cuda.error(error))?;
         let bias = match &shape.bias {
@@ -108,18 +105,36 @@ impl CudaAttention {
             Some(PositionBias::Alibi { slopes, .. }) => Some(cuda.upload(slopes)?),
             Some(PositionBias::Relative { values, .. }) => Some(cuda.upload(values)?),
         };
-        Ok(CudaAttention { shape, bias, function, memory })
+        Ok(CudaAttention { _bound: cuda.bound(), shape, bias, function, memory })
     }
 
-    pub(crate) fn apply(&self, cuda: &Cuda, raw: &Arc<RawStream>, qkv: &Buffer, offsets: &CudaOffsets, out: &mut Buffer) -> Result<()> {
+    pub(crate) fn apply(&self, cuda: &Cuda, stream: &mut CudaStream, qkv: &Buffer, offsets: &CudaOffsets, out: &mut Buffer) {
+        let (rows, width) = (offsets.rows, self.shape.qkv_width());
+        let halves = cuda.operand().is_halves();
+        if halves && qkv.operand(rows, width).is_none() {
+            stream.run_with(Work::Activation, |raw, scratch| scratch.convert(cuda, raw, qkv, rows, width));
+        }
+        stream.run_with(Work::Attention, |raw, scratch| {
+            let numbers = match halves {
+                true => qkv.operand(rows, width).or(scratch.operand.as_ref()).into(),
+                false => Word::from(qkv.current_floats(cuda, raw)?),
+            };
+            self.launch(cuda, raw, numbers, offsets, out)
+        });
+    }
+
+    fn launch(&self, cuda: &Cuda, raw: &Arc<RawStream>, qkv: Word, offsets: &CudaOffsets, out: &mut Buffer) -> Result<()> {
         let shape = &self.shape;
         let width = shape.heads * shape.head_dim;
-        let qkv = Word::from(qkv.current_floats(cuda, raw)?);
         let (floats, operand) = out.factor_to_write(cuda, raw, offsets.rows, width)?;
-        let (bias_kind, reach, bias_scale) = match &shape.bias {
-            None => (0, 0, 0.0),
-            Some(PositionBias::Alibi { rounded_to_bf16, scale, .. }) => (if *rounded_to_bf16 { 2 } else { 1 }, 0, *scale),
-            Some(PositionBias::Relative { reach, .. }) => (3, *reach, 0.0),
+        let (reach, bias_scale) = match &shape.bias {
+            None => (0, 0.0),
+            Some(PositionBias::Alibi { scale, .. }) => (0, *scale),
+            Some(PositionBias::Relative { reach, .. }) => (*reach, 0.0),
+        };
+        let stride = match cuda.operand().is_halves() {
+            true => cuda.operand().padded(shape.qkv_width()),
+            false => shape.qkv_width(),
         };
         let arguments = Arguments {
             qkv,
@@ -132,33 +147,36 @@ impl CudaAttention {
             padded: cuda.operand().padded(width) as u32,
             causal: shape.causal.into(),
             window: shape.window.unwrap_or(0) as u32,
-            bias_kind,
             reach: reach as u32,
+            stride: stride as u32,
             bias_scale,
             scale: shape.scale,
-            unused: 0,
         };
         let grid = Grid::new(offsets.count, THREADS).by(shape.heads).shared(self.memory);
         launch_with(raw, &self.function, grid, &arguments).map_err(|error| cuda.error(error))
     }
 }
 
-/// Bytes that a block of threads needs, as the kernels lay them out.
-fn shared_memory(products: usize, head_dim: usize) -> usize {
-    if products == 0 {
-        let stride = head_dim.next_multiple_of(4) + 4;
-        let keys = if head_dim <= 128 { 32 } else { 8 };
-        return size_of::<f32>() * ((TILE + 2 * keys) * stride + TILE * (keys + 4));
+/// The number of a bias in `kernels/attention.cuh`.
+fn code(bias: Option<&PositionBias>) -> u32 {
+    match bias {
+        None => 0,
+        Some(PositionBias::Alibi { rounded_to_bf16: false, .. }) => 1,
+        Some(PositionBias::Alibi { rounded_to_bf16: true, .. }) => 2,
+        Some(PositionBias::Relative { .. }) => 3,
     }
-    let dim = head_dim.next_multiple_of(16);
-    let (terms, keys) = match (products == 3, dim) {
-        (true, ..=64) => (2, 64),
-        (true, ..=128) => (2, 32),
-        (true, _) => (2, 16),
-        (false, ..=128) => (1, 64),
-        (false, _) => (1, 32),
-    };
-    size_of::<u16>() * terms * (TILE + 2 * keys) * (dim + 8)
+}
+
+/// Bytes that a block of threads needs, as the kernels lay them out.
+fn shared_memory(halves: bool, head_dim: usize) -> usize {
+    if halves {
+        let dim = head_dim.next_multiple_of(16);
+        let keys = if dim <= 128 { 64 } else { 32 };
+        return size_of::<u16>() * 2 * keys * (dim + 8);
+    }
+    let stride = head_dim.next_multiple_of(4) + 4;
+    let keys = if head_dim <= 128 { 32 } else { 8 };
+    size_of::<f32>() * ((TILE + 2 * keys) * stride + TILE * (keys + 4))
 }
 
 #[cfg(test)]
@@ -174,9 +192,9 @@ mod tests {
     fn shared_memory_fits_the_smallest_cards() {
         // Bytes that one block of threads may have on cards of compute capability 8.6 and 8.9.
         let smallest = 99 << 10;
-        for products in 0..4 {
+        for halves in [false, true] {
             for head_dim in 1..=256 {
-                assert!(shared_memory(products, head_dim) <= smallest, "{products} {head_dim}");
+                assert!(shared_memory(halves, head_dim) <= smallest, "{halves} {head_dim}");
             }
         }
     }

@@ -1,6 +1,5 @@
 //! The operations, one after another: `impl Backend for Cuda`.
 
-use cudarc::driver::CudaSlice;
 use layerscope_compute::{
     Activation, AttentionShape, Backend, Gather, HeadSegments, HostTensor, Memory, NormKind, NumberKind, Result, RotaryRows,
 };
@@ -11,12 +10,13 @@ use crate::device::Cuda;
 use crate::linear::CudaLinear;
 use crate::operand::OperandKind;
 use crate::products::WORKSPACE;
+use crate::rows::Normed;
 use crate::stream::{CudaStream, Work};
-use crate::weights::{CudaNorm, CudaTable};
+use crate::weights::{CudaIndices, CudaNorm, CudaTable};
 
 impl Backend for Cuda {
     type Buffer = Buffer;
-    type Indices = CudaSlice<u32>;
+    type Indices = CudaIndices;
     type Offsets = CudaOffsets;
     type Table = CudaTable;
     type Linear = CudaLinear;
@@ -37,11 +37,16 @@ impl Backend for Cuda {
     }
 
     fn buffer(&self, len: usize) -> Result<Buffer> {
-        Ok(Buffer::new(self.zeros(len)?))
+        Buffer::new(self, len)
     }
 
-    fn indices(&self, capacity: usize) -> Result<CudaSlice<u32>> {
-        self.zeros(capacity)
+    /// Without floats, where products take something else: see [`Buffer`].
+    fn inner_buffer(&self, len: usize) -> Result<Buffer> {
+        if self.operand() == OperandKind::Floats { Buffer::new(self, len) } else { Ok(Buffer::inner(self, len)) }
+    }
+
+    fn indices(&self, capacity: usize) -> Result<CudaIndices> {
+        CudaIndices::new(self, capacity)
     }
 
     fn offsets(&self, capacity: usize) -> Result<CudaOffsets> {
@@ -91,22 +96,22 @@ impl Backend for Cuda {
         Memory::on_device(len * (size_of::<f32>() + self.operand().parts() * size_of::<u16>()))
     }
 
+    /// Nothing but the operand where that is one 16-bit number; rows that are split are floats before.
+    fn inner_buffer_memory(&self, len: usize) -> Memory {
+        if self.operand().is_halves() { Memory::on_device(len * size_of::<u16>()) } else { self.buffer_memory(len) }
+    }
+
     /// What cuBLASLt works in, and rows that are converted for a product.
     fn stream_memory(&self, rows: usize, widest: usize) -> Memory {
         Memory::on_device(WORKSPACE + rows * widest * self.operand().parts() * size_of::<u16>())
     }
 
     fn write(&self, stream: &mut CudaStream, buffer: &mut Buffer, values: &[f32]) {
-        stream.run(Work::Upload, |raw| raw.memcpy_htod(values, buffer.floats_to_write()).map_err(|error| self.error(error)));
+        stream.run(Work::Upload, |raw| buffer.write(self, raw, values));
     }
 
-    fn write_indices(&self, stream: &mut CudaStream, indices: &mut CudaSlice<u32>, values: &[u32]) {
-        stream.run(Work::Upload, |raw| {
-            if indices.len() < values.len() {
-                *indices = self.allocate(raw, values.len())?;
-            }
-            raw.memcpy_htod(values, indices).map_err(|error| self.error(error))
-        });
+    fn write_indices(&self, stream: &mut CudaStream, indices: &mut CudaIndices, values: &[u32]) {
+        stream.run(Work::Upload, |raw| indices.write(self, raw, values));
     }
 
     fn write_offsets(&self, stream: &mut CudaStream, offsets: &mut CudaOffsets, values: &[u32]) {
@@ -123,14 +128,7 @@ impl Backend for Cuda {
         Ok(floats)
     }
 
-    fn gather_add(
-        &self,
-        stream: &mut CudaStream,
-        sources: &[Gather<CudaTable, CudaSlice<u32>>],
-        rows: usize,
-        scale: f32,
-        out: &mut Buffer,
-    ) {
+    fn gather_add(&self, stream: &mut CudaStream, sources: &[Gather<CudaTable, CudaIndices>], rows: usize, scale: f32, out: &mut Buffer) {
         stream.run(Work::Rows, |raw| self.rows().gather(self, raw, sources, rows, scale, out));
     }
 
@@ -139,14 +137,16 @@ impl Backend for Cuda {
     }
 
     fn apply_norm(&self, stream: &mut CudaStream, x: &Buffer, rows: usize, norm: &CudaNorm, out: &mut Buffer) {
-        stream.run(Work::Norm, |raw| self.rows().norm(self, raw, (x.current_floats(self, raw)?, None), rows, norm, out));
+        stream.run(Work::Norm, |raw| self.rows().norm(self, raw, Normed::Row(x), rows, norm, out));
     }
 
     fn add_norm(&self, stream: &mut CudaStream, x: &mut Buffer, y: &Buffer, rows: usize, norm: &CudaNorm, out: &mut Buffer) {
-        stream.run(Work::Norm, |raw| {
-            x.current_floats(self, raw)?;
-            self.rows().norm(self, raw, (x.floats_to_write(), Some(y)), rows, norm, out)
-        });
+        stream.run(Work::Norm, |raw| self.rows().norm(self, raw, Normed::Sum(x, y), rows, norm, out));
+    }
+
+    /// The sum stays in registers.
+    fn join_norm(&self, stream: &mut CudaStream, x: &mut Buffer, y: &Buffer, rows: usize, norm: &CudaNorm, out: &mut Buffer) {
+        stream.run(Work::Norm, |raw| self.rows().norm(self, raw, Normed::LastSum(x, y), rows, norm, out));
     }
 
     fn norm_segments(&self, stream: &mut CudaStream, x: &mut Buffer, rows: usize, segments: HeadSegments, norm: &CudaNorm) {
@@ -174,6 +174,6 @@ impl Backend for Cuda {
     }
 
     fn apply_attention(&self, stream: &mut CudaStream, qkv: &Buffer, offsets: &CudaOffsets, layer: &CudaAttention, out: &mut Buffer) {
-        stream.run(Work::Attention, |raw| layer.apply(self, raw, qkv, offsets, out));
+        layer.apply(self, stream, qkv, offsets, out);
     }
 }

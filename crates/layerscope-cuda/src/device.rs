@@ -47,8 +47,20 @@ pub struct Cuda {
     pub(crate) shared: Arc<Shared>,
 }
 
+/// Makes the card that of the thread before it frees memory: as the first field, it is dropped before the slices behind it. A thread
+/// that never worked with the card may drop a model.
+pub(crate) struct Bound(Arc<CudaContext>);
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        // What fails here has failed before, and was said then.
+        let _ = self.0.bind_to_thread();
+    }
+}
+
 /// What all handles of a card share.
 pub(crate) struct Shared {
+    _bound: Bound,
     context: Arc<CudaContext>,
     keeper: Arc<RawStream>,
     card: Card,
@@ -84,12 +96,18 @@ impl Cuda {
         let rows = Rows::load(&kernels, operand)?;
         let activations = Activations::load(&kernels, operand)?;
         let products = Products::new(dtype).map_err(|error| error.of(&device, 0))?;
-        Ok(Cuda { shared: Arc::new(Shared { context, keeper, card, device, dtype, kernels, rows, activations, products }) })
+        let _bound = Bound(context.clone());
+        Ok(Cuda { shared: Arc::new(Shared { _bound, context, keeper, card, device, dtype, kernels, rows, activations, products }) })
     }
 
     /// The driver's context.
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.shared.context
+    }
+
+    /// The first field of whatever holds memory of the card.
+    pub(crate) fn bound(&self) -> Bound {
+        Bound(self.context().clone())
     }
 
     /// A stream for what is not a worker's: allocations and uploads of weights.

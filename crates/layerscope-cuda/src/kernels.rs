@@ -56,17 +56,23 @@ pub const SOURCES: &[Source] = &[
     Source::new("statistics_sequences", include_str!("../kernels/statistics/sequences.cu")).after(&[STATISTICS], PLAIN),
     Source::new("rows", include_str!("../kernels/rows.cu")).after(&[OPERAND], OPERANDS),
     Source::new("activations", include_str!("../kernels/activations.cu")).after(&[OPERAND], OPERANDS),
-    Source::new("attention_f32", include_str!("../kernels/attention_f32.cu"))
-        .after(&[OPERAND, ATTENTION], &[&["OPERAND=0", "HEAD_DIM=64"], &["OPERAND=0", "HEAD_DIM=37"], &["OPERAND=0", "HEAD_DIM=256"]]),
+    Source::new("attention_f32", include_str!("../kernels/attention_f32.cu")).after(
+        &[OPERAND, ATTENTION],
+        &[
+            &["OPERAND=0", "HEAD_DIM=64", "BIAS=0"],
+            &["OPERAND=0", "HEAD_DIM=37", "BIAS=1"],
+            &["OPERAND=3", "HEAD_DIM=64", "BIAS=2"],
+            &["OPERAND=3", "HEAD_DIM=37", "BIAS=3"],
+            &["OPERAND=3", "HEAD_DIM=256", "BIAS=0"],
+        ],
+    ),
     Source::new("attention_mma", include_str!("../kernels/attention_mma.cu")).after(
         &[OPERAND, ATTENTION],
         &[
-            &["OPERAND=0", "PRODUCTS=3", "HEAD_DIM=64"],
-            &["OPERAND=1", "PRODUCTS=1", "HEAD_DIM=64"],
-            &["OPERAND=2", "PRODUCTS=2", "HEAD_DIM=80"],
-            &["OPERAND=3", "PRODUCTS=3", "HEAD_DIM=32"],
-            &["OPERAND=3", "PRODUCTS=3", "HEAD_DIM=37"],
-            &["OPERAND=3", "PRODUCTS=3", "HEAD_DIM=256"],
+            &["OPERAND=1", "HEAD_DIM=64", "BIAS=0"],
+            &["OPERAND=1", "HEAD_DIM=256", "BIAS=1"],
+            &["OPERAND=2", "HEAD_DIM=80", "BIAS=2"],
+            &["OPERAND=2", "HEAD_DIM=37", "BIAS=3"],
         ],
     ),
 ];

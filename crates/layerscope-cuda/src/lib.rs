@@ -4,8 +4,8 @@
 //! [found](libraries) at run time, and the kernels (CUDA C++, one file a subject, in `kernels/`) are [compiled](compile) for the card
 //! at first use and kept in the user's cache folder.
 //!
-//! [`Cuda`] is the handle of a card. The residual stream and all other activations are f32; products are computed in the chosen
-//! [`ComputeDtype`](layerscope_compute::ComputeDtype). A state's bits do not depend on its batch: one algorithm for each shape of
+//! [`Cuda`] is the handle of a card. The residual stream, and what is added to it, is f32; products are computed in the chosen
+//! [`ComputeDtype`](layerscope_compute::ComputeDtype), and where that has 16 bits, so has what lies between two of them. A state's bits do not depend on its batch: one algorithm for each shape of
 //! weights, whatever the number of rows, and attention that sees nothing but its own sequence.
 
 mod activations;
@@ -34,4 +34,4 @@ pub use kernels::{Kernels, SOURCES, Source};
 pub use launch::{Grid, Word, launch, launch_with};
 pub use linear::CudaLinear;
 pub use stream::{CudaStream, Work};
-pub use weights::{CudaNorm, CudaTable};
+pub use weights::{CudaIndices, CudaNorm, CudaTable};

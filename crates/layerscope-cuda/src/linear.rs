@@ -1,27 +1,43 @@
 //! Linear layers: a product, and what follows it.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaSlice, CudaStream as RawStream};
+use cudarc::driver::CudaSlice;
 use layerscope_compute::{Activation, HostTensor, NumberKind, Result};
 
 use crate::buffer::Buffer;
-use crate::device::Cuda;
+use crate::device::{Bound, Cuda};
 use crate::launch::Word;
 use crate::operand::OperandKind;
 use crate::products::{Plan, Shape, WORKSPACE};
-use crate::stream::{CudaStream, Scratch, Work};
+use crate::stream::{CudaStream, Work};
 use crate::weights::Stored;
 
 /// A linear layer's weight, as products take it, and its bias.
 pub struct CudaLinear {
+    _bound: Bound,
     weight: Weight,
     bias: Option<CudaSlice<f32>>,
+    /// The bias in the numbers of a result that is not floats.
+    _half_bias: Option<CudaSlice<u16>>,
     inputs: usize,
     outputs: usize,
+    to_floats: Plans,
+    /// To 16-bit numbers, where the layer can be asked for them.
+    to_halves: Option<Plans>,
+}
+
+/// One product, with and without the bias.
+struct Plans {
     plain: Plan,
-    /// With the bias; None where there is none, or cuBLASLt cannot add it.
+    /// None where there is no bias, or cuBLASLt cannot add it.
     biased: Option<Plan>,
+}
+
+impl Plans {
+    fn new(cuda: &Cuda, shape: Shape, bias: Option<Word>) -> Result<Plans> {
+        let plain = cuda.products().plan(shape, None).map_err(|error| cuda.error(error))?;
+        let biased = bias.and_then(|bias| cuda.products().plan(shape, Some(bias)).ok());
+        Ok(Plans { plain, biased })
+    }
 }
 
 enum Weight {
@@ -73,10 +89,14 @@ impl CudaLinear {
         let weight = Weight::new(cuda, stored, outputs, inputs, parts)?;
         let bias = bias.map(|bias| cuda.upload(&bias)).transpose()?;
         let padded = kind.padded(inputs);
-        let shape = Shape { outputs, inner: parts.max(1) * padded, stride: kind.parts().max(1) * padded };
-        let plain = cuda.products().plan(shape, None).map_err(|error| cuda.error(error))?;
-        let biased = bias.as_ref().and_then(|bias| cuda.products().plan(shape, Some(bias)).ok());
-        Ok(CudaLinear { weight, bias, inputs, outputs, plain, biased })
+        let shape = Shape { outputs, inner: parts.max(1) * padded, stride: kind.parts().max(1) * padded, to_halves: false };
+        let to_floats = Plans::new(cuda, shape, bias.as_ref().map(Word::from))?;
+        let (mut half_bias, mut to_halves) = (None, None);
+        if kind.is_halves() && kind.padded(outputs) == outputs {
+            half_bias = bias.as_ref().map(|bias| cuda.activations().narrow(cuda, bias)).transpose()?;
+            to_halves = Plans::new(cuda, Shape { to_halves: true, ..shape }, half_bias.as_ref().map(Word::from)).ok();
+        }
+        Ok(CudaLinear { _bound: cuda.bound(), weight, bias, _half_bias: half_bias, inputs, outputs, to_floats, to_halves })
     }
 
     /// `out = activation(x W^T + b)`.
@@ -90,9 +110,12 @@ impl CudaLinear {
         out: &mut Buffer,
     ) {
         if cuda.operand() != OperandKind::Floats && x.operand(rows, self.inputs).is_none() {
-            stream.run_with(Work::Activation, |raw, scratch| self.convert(cuda, raw, scratch, x, rows));
+            stream.run_with(Work::Activation, |raw, scratch| scratch.convert(cuda, raw, x, rows, self.inputs));
         }
-        let plan = if activation.is_none() { self.biased.as_ref() } else { None };
+        let halves = self.to_halves.as_ref().filter(|_| out.takes_halves(cuda.operand(), self.outputs));
+        let plans = halves.unwrap_or(&self.to_floats);
+        let biased = plans.biased.as_ref().filter(|_| activation.is_none());
+        let size = (rows, self.outputs);
         stream.run_with(Work::Product, |raw, scratch| {
             let operand = match cuda.operand() {
                 OperandKind::Floats => Word::from(x.current_floats(cuda, raw)?),
@@ -102,32 +125,15 @@ impl CudaLinear {
                 Some(workspace) => workspace,
                 empty => empty.insert(cuda.allocate(raw, WORKSPACE)?),
             };
-            let factors = (self.weight.word(), operand, Word::from(out.floats_to_write()));
-            cuda.products().multiply(cuda, raw, workspace, plan.unwrap_or(&self.plain), factors, rows)
+            let result = match halves {
+                Some(_) => out.factor_to_write(cuda, raw, rows, self.outputs)?.1,
+                None => out.floats_to_write(cuda, raw)?,
+            };
+            cuda.products().multiply(cuda, raw, workspace, biased.unwrap_or(&plans.plain), (self.weight.word(), operand, result), rows)
         });
-        let size = (rows, self.outputs);
-        match (activation, &self.bias) {
-            (Some(activation), bias) => {
-                stream.run(Work::Activation, |raw| cuda.activations().activate(cuda, raw, size, bias.as_ref(), activation, out))
-            }
-            (None, Some(bias)) if plan.is_none() => {
-                stream.run(Work::Activation, |raw| cuda.activations().add_bias(cuda, raw, size, bias, out.floats()));
-            }
-            _ => {}
+        let bias = self.bias.as_ref().filter(|_| biased.is_none());
+        if activation.is_some() || bias.is_some() {
+            stream.run(Work::Activation, |raw| cuda.activations().finish(cuda, raw, size, bias, activation, out));
         }
-    }
-
-    /// Rows that no kernel has written as an operand.
-    fn convert(&self, cuda: &Cuda, raw: &Arc<RawStream>, scratch: &mut Scratch, x: &Buffer, rows: usize) -> Result<()> {
-        let floats = x.current_floats(cuda, raw)?;
-        let needed = rows * cuda.operand().parts() * cuda.operand().padded(self.inputs);
-        let operand = match &mut scratch.operand {
-            Some(operand) if operand.len() >= needed => operand,
-            small => {
-                *small = None;
-                small.insert(cuda.allocate(raw, needed)?)
-            }
-        };
-        cuda.activations().convert(cuda, raw, (rows, self.inputs), floats, operand)
     }
 }

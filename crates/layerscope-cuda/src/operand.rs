@@ -27,6 +27,11 @@ impl OperandKind {
         }
     }
 
+    /// Whether a row of 16-bit numbers takes the place of its floats: so it stays between two products.
+    pub fn is_halves(self) -> bool {
+        matches!(self, OperandKind::Bf16 | OperandKind::F16)
+    }
+
     /// Parts of a row beside its floats.
     pub fn parts(self) -> usize {
         match self {

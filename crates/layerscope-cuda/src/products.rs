@@ -40,6 +40,8 @@ pub(crate) struct Shape {
     pub inner: usize,
     /// Numbers from one row of the operand to the next.
     pub stride: usize,
+    /// Whether the result is written in the operand's 16-bit numbers, and not as floats.
+    pub to_halves: bool,
 }
 
 /// The library, and the algorithms chosen so far.
@@ -112,9 +114,9 @@ impl Products {
         unsafe { sys::cublasLtGetVersion() }
     }
 
-    /// `out = x W^T`, or plus a bias that stays where it is.
-    pub fn plan(&self, shape: Shape, bias: Option<&CudaSlice<f32>>) -> Result<Plan, CublasError> {
-        let description = self.describe(bias)?;
+    /// `out = x W^T`, or plus a bias that stays where it is, in the numbers of the result.
+    pub fn plan(&self, shape: Shape, bias: Option<Word>) -> Result<Plan, CublasError> {
+        let description = self.describe(shape, bias)?;
         let key = (shape, bias.is_some());
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         let algorithm = match chosen.get(&key) {
@@ -124,7 +126,7 @@ impl Products {
         Ok(Plan { shape, description, algorithm })
     }
 
-    fn describe(&self, bias: Option<&CudaSlice<f32>>) -> Result<Description, CublasError> {
+    fn describe(&self, shape: Shape, bias: Option<Word>) -> Result<Description, CublasError> {
         let description = Description(result::create_matmul_desc(compute_type(self.dtype), cudaDataType_t::CUDA_R_32F)?);
         let set = |attribute: Attribute, value: *const c_void, size: usize| {
             // SAFETY: the value is of this size and is copied.
@@ -134,10 +136,16 @@ impl Products {
         if let Some(bias) = bias {
             let epilogue = cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
             set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, (&raw const epilogue).cast(), size_of_val(&epilogue))?;
-            let pointer = Word::from(bias);
+            let pointer = bias.address();
             set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, (&raw const pointer).cast(), size_of_val(&pointer))?;
+            let kind = self.data_type_out(shape);
+            set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (&raw const kind).cast(), size_of_val(&kind))?;
         }
         Ok(description)
+    }
+
+    fn data_type_out(&self, shape: Shape) -> cudaDataType_t {
+        if shape.to_halves { OperandKind::of(self.dtype).data_type() } else { cudaDataType_t::CUDA_R_32F }
     }
 
     fn layouts(&self, shape: Shape, rows: usize) -> Result<[Layout; 3], CublasError> {
@@ -145,7 +153,7 @@ impl Products {
         Ok([
             Layout::new(kind, shape.inner, shape.outputs, shape.inner)?,
             Layout::new(kind, shape.inner, rows, shape.stride)?,
-            Layout::new(cudaDataType_t::CUDA_R_32F, shape.outputs, rows, shape.outputs)?,
+            Layout::new(self.data_type_out(shape), shape.outputs, rows, shape.outputs)?,
         ])
     }
 

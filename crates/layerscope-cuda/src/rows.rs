@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaFunction, CudaSlice, CudaStream as RawStream};
+use cudarc::driver::{CudaFunction, CudaStream as RawStream};
 use layerscope_compute::{Error, Gather, HeadSegments, NormKind, Result, RotaryPairs, RotaryRows};
 
 use crate::buffer::Buffer;
@@ -10,7 +10,7 @@ use crate::device::Cuda;
 use crate::kernels::Kernels;
 use crate::launch::{Grid, Word, launch, launch_with};
 use crate::operand::OperandKind;
-use crate::weights::{CudaNorm, CudaTable};
+use crate::weights::{CudaIndices, CudaNorm, CudaTable};
 
 /// The widest rows that a warp holds in its registers, and a block.
 const WIDEST_OF_A_WARP: usize = 1024;
@@ -23,7 +23,9 @@ pub(crate) struct Rows {
     norm_by_warps: CudaFunction,
     norm_by_blocks: CudaFunction,
     norm_any: CudaFunction,
+    norm_halves: CudaFunction,
     rotate: CudaFunction,
+    rotate_halves: CudaFunction,
 }
 
 /// What `kernels/rows.cu` calls Norm.
@@ -43,6 +45,31 @@ struct NormArguments {
     padded: u32,
     epsilon: f32,
     centred: u32,
+    keep_sum: u32,
+}
+
+/// What `kernels/rows.cu` calls Rotation.
+#[repr(C)]
+struct RotationArguments {
+    x: Word,
+    cosines: Word,
+    sines: Word,
+    rows: u32,
+    count: u32,
+    row_width: u32,
+    start: u32,
+    width: u32,
+    half: u32,
+    interleaved: u32,
+}
+
+/// What is normed: a row, or a row and what is added to it first.
+pub(crate) enum Normed<'a> {
+    Row(&'a Buffer),
+    /// The row keeps the sum.
+    Sum(&'a mut Buffer, &'a Buffer),
+    /// The row is not used again.
+    LastSum(&'a mut Buffer, &'a Buffer),
 }
 
 impl Rows {
@@ -54,7 +81,9 @@ impl Rows {
             norm_by_warps: function("norm_by_warps")?,
             norm_by_blocks: function("norm_by_blocks")?,
             norm_any: function("norm_any")?,
+            norm_halves: function("norm_halves")?,
             rotate: function("rotate")?,
+            rotate_halves: function("rotate_halves")?,
         })
     }
 
@@ -62,7 +91,7 @@ impl Rows {
         &self,
         cuda: &Cuda,
         raw: &Arc<RawStream>,
-        sources: &[Gather<CudaTable, CudaSlice<u32>>],
+        sources: &[Gather<CudaTable, CudaIndices>],
         rows: usize,
         scale: f32,
         out: &mut Buffer,
@@ -71,10 +100,14 @@ impl Rows {
             return Err(cuda.error(Error::Failed { device: cuda.name(), problem: "rows are gathered from one to three tables".into() }));
         };
         let width = first.table.width;
-        let mut words = vec![Word::from(out.floats_to_write()), rows.into(), width.into(), scale.into(), sources.len().into()];
+        let mut words = vec![out.floats_to_write(cuda, raw)?, rows.into(), width.into(), scale.into(), sources.len().into()];
         for place in 0..3 {
             match sources.get(place) {
-                Some(source) => words.extend([source.table.stored.word(), source.table.stored.code().into(), source.indices.into()]),
+                Some(source) => words.extend([
+                    source.table.stored.word(),
+                    source.table.stored.code().into(),
+                    source.indices.map(|indices| &indices.numbers).into(),
+                ]),
                 None => words.extend([Word::NULL; 3]),
             }
         }
@@ -84,28 +117,25 @@ impl Rows {
     pub fn add(&self, cuda: &Cuda, raw: &Arc<RawStream>, x: &mut Buffer, y: &Buffer, len: usize) -> Result<()> {
         let y = Word::from(y.current_floats(cuda, raw)?);
         x.current_floats(cuda, raw)?;
-        let words = [Word::from(x.floats_to_write()), y, len.into()];
+        let words = [x.floats_to_write(cuda, raw)?, y, len.into()];
         let blocks = len.div_ceil(4 * 256).clamp(1, 16 * cuda.card().processors);
         launch(raw, &self.add, Grid::new(blocks, 256), &words).map_err(|error| cuda.error(error))
     }
 
-    /// `x += y` where there is a `y`, then `out = norm(x)`: as floats and as an operand.
-    pub fn norm(
-        &self,
-        cuda: &Cuda,
-        raw: &Arc<RawStream>,
-        (x, y): (&CudaSlice<f32>, Option<&Buffer>),
-        rows: usize,
-        norm: &CudaNorm,
-        out: &mut Buffer,
-    ) -> Result<()> {
-        let y = match y {
-            Some(y) => Word::from(y.current_floats(cuda, raw)?),
-            None => Word::NULL,
+    /// `out = norm(x)`, or of a sum: as floats and as an operand.
+    pub fn norm(&self, cuda: &Cuda, raw: &Arc<RawStream>, x: Normed, rows: usize, norm: &CudaNorm, out: &mut Buffer) -> Result<()> {
+        let keep_sum = matches!(x, Normed::Sum(..));
+        let (x, y) = match x {
+            Normed::Row(x) => (Word::from(x.current_floats(cuda, raw)?), Word::NULL),
+            Normed::Sum(x, y) | Normed::LastSum(x, y) => {
+                x.current_floats(cuda, raw)?;
+                (x.floats_to_write(cuda, raw)?, Word::from(y.current_floats(cuda, raw)?))
+            }
         };
         let (floats, operand) = out.both_to_write(cuda, raw, rows, norm.width)?;
         let whole = HeadSegments { row_width: norm.width, start: 0, width: norm.width, count: 1 };
-        self.launch_norm(cuda, raw, [x.into(), y, floats, operand], rows, whole, norm)
+        let arguments = NormArguments { keep_sum: keep_sum.into(), ..arguments(cuda, [x, y, floats, operand], rows, whole, norm) };
+        self.launch_norm(cuda, raw, whole, &arguments)
     }
 
     /// Each slice of each row in place.
@@ -118,45 +148,26 @@ impl Rows {
         segments: HeadSegments,
         norm: &CudaNorm,
     ) -> Result<()> {
-        x.current_floats(cuda, raw)?;
-        let x = Word::from(x.floats_to_write());
-        self.launch_norm(cuda, raw, [x, Word::NULL, x, Word::NULL], rows, segments, norm)
+        let x = x.numbers_to_change(cuda, raw, rows, segments.row_width)?;
+        if x.are_halves {
+            let arguments = arguments(cuda, [Word::NULL, Word::NULL, Word::NULL, x.word], rows, segments, norm);
+            let grid = Grid::over(rows * segments.count, 4).of_threads(128);
+            return launch_with(raw, &self.norm_halves, grid, &arguments).map_err(|error| cuda.error(error));
+        }
+        let arguments = arguments(cuda, [x.word, Word::NULL, x.word, Word::NULL], rows, segments, norm);
+        self.launch_norm(cuda, raw, segments, &arguments)
     }
 
-    fn launch_norm(
-        &self,
-        cuda: &Cuda,
-        raw: &Arc<RawStream>,
-        [x, y, out, operand]: [Word; 4],
-        rows: usize,
-        segments: HeadSegments,
-        norm: &CudaNorm,
-    ) -> Result<()> {
-        let HeadSegments { row_width, start, width, count } = segments;
-        let slices = rows * count;
-        let arguments = NormArguments {
-            x,
-            y,
-            gamma: Word::from(&norm.gamma),
-            beta: norm.beta.as_ref().into(),
-            out,
-            operand,
-            slices: slices as u32,
-            count: count as u32,
-            row_width: row_width as u32,
-            start: start as u32,
-            width: width as u32,
-            padded: cuda.operand().padded(width) as u32,
-            epsilon: norm.epsilon,
-            centred: (norm.kind == NormKind::Layer).into(),
-        };
+    fn launch_norm(&self, cuda: &Cuda, raw: &Arc<RawStream>, segments: HeadSegments, arguments: &NormArguments) -> Result<()> {
+        let HeadSegments { row_width, start, width, .. } = segments;
+        let slices = arguments.slices as usize;
         let in_fours = [row_width, start, width].iter().all(|number| number % 4 == 0);
         let (function, grid) = match width {
             _ if in_fours && width <= WIDEST_OF_A_WARP => (&self.norm_by_warps, Grid::over(slices, 4).of_threads(128)),
             _ if in_fours && width <= WIDEST_OF_A_BLOCK => (&self.norm_by_blocks, Grid::new(slices, 256)),
             _ => (&self.norm_any, Grid::new(slices, 256)),
         };
-        launch_with(raw, function, grid, &arguments).map_err(|error| cuda.error(error))
+        launch_with(raw, function, grid, arguments).map_err(|error| cuda.error(error))
     }
 
     pub fn rotate(
@@ -168,21 +179,44 @@ impl Rows {
         segments: HeadSegments,
         angles: &RotaryRows<Buffer>,
     ) -> Result<()> {
-        x.current_floats(cuda, raw)?;
         let HeadSegments { row_width, start, width, count } = segments;
+        let x = x.numbers_to_change(cuda, raw, rows, row_width)?;
         let half = angles.dim / 2;
-        let words = [
-            Word::from(x.floats_to_write()),
-            angles.cos.floats().into(),
-            angles.sin.floats().into(),
-            rows.into(),
-            count.into(),
-            row_width.into(),
-            start.into(),
-            width.into(),
-            half.into(),
-            (angles.pairs == RotaryPairs::Interleaved).into(),
-        ];
-        launch(raw, &self.rotate, Grid::over(rows * count * half, 256), &words).map_err(|error| cuda.error(error))
+        let arguments = RotationArguments {
+            x: x.word,
+            cosines: angles.cos.floats().into(),
+            sines: angles.sin.floats().into(),
+            rows: rows as u32,
+            count: count as u32,
+            row_width: row_width as u32,
+            start: start as u32,
+            width: width as u32,
+            half: half as u32,
+            interleaved: (angles.pairs == RotaryPairs::Interleaved).into(),
+        };
+        let function = if x.are_halves { &self.rotate_halves } else { &self.rotate };
+        launch_with(raw, function, Grid::over(rows * count * half, 256), &arguments).map_err(|error| cuda.error(error))
+    }
+}
+
+/// Where the rows are, and what to do with their slices.
+fn arguments(cuda: &Cuda, [x, y, out, operand]: [Word; 4], rows: usize, segments: HeadSegments, norm: &CudaNorm) -> NormArguments {
+    let HeadSegments { row_width, start, width, count } = segments;
+    NormArguments {
+        x,
+        y,
+        gamma: Word::from(&norm.gamma),
+        beta: norm.beta.as_ref().into(),
+        out,
+        operand,
+        slices: (rows * count) as u32,
+        count: count as u32,
+        row_width: row_width as u32,
+        start: start as u32,
+        width: width as u32,
+        padded: cuda.operand().padded(width) as u32,
+        epsilon: norm.epsilon,
+        centred: (norm.kind == NormKind::Layer).into(),
+        keep_sum: 0,
     }
 }

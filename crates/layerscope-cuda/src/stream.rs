@@ -6,6 +6,7 @@ use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaEvent, CudaSlice, CudaStream as RawStream};
 use layerscope_compute::{Latch, Result};
 
+use crate::buffer::Buffer;
 use crate::device::Cuda;
 
 /// What an operation does, for those who ask where the time goes.
@@ -45,6 +46,22 @@ pub(crate) struct Scratch {
     pub operand: Option<CudaSlice<u16>>,
     /// What cuBLASLt works in.
     pub products: Option<CudaSlice<u8>>,
+}
+
+impl Scratch {
+    /// Rows that no kernel has written as an operand.
+    pub fn convert(&mut self, cuda: &Cuda, raw: &Arc<RawStream>, x: &Buffer, rows: usize, width: usize) -> Result<()> {
+        let floats = x.current_floats(cuda, raw)?;
+        let needed = rows * cuda.operand().parts() * cuda.operand().padded(width);
+        let operand = match &mut self.operand {
+            Some(operand) if operand.len() >= needed => operand,
+            small => {
+                *small = None;
+                small.insert(cuda.allocate(raw, needed)?)
+            }
+        };
+        cuda.activations().convert(cuda, raw, (rows, width), floats, operand)
+    }
 }
 
 impl CudaStream {
@@ -97,8 +114,9 @@ impl CudaStream {
 }
 
 impl Drop for CudaStream {
-    /// Buffers that the stream uses may be freed right after it.
+    /// Buffers that the stream uses may be freed right after it, and its own are now.
     fn drop(&mut self) {
+        let _ = self.raw.context().bind_to_thread();
         let _ = self.raw.synchronize();
     }
 }

@@ -1,10 +1,12 @@
 //! Tables and norms on the card.
 
-use cudarc::driver::CudaSlice;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream as RawStream};
 use half::slice::HalfFloatSliceExt;
 use layerscope_compute::{HostTensor, HostValues, NormKind, NumberKind, Result};
 
-use crate::device::Cuda;
+use crate::device::{Bound, Cuda};
 use crate::launch::Word;
 
 /// Numbers as the checkpoint stores them.
@@ -48,18 +50,39 @@ impl Stored {
 
 /// Rows to gather from, in the numbers of the file.
 pub struct CudaTable {
+    _bound: Bound,
     pub(crate) stored: Stored,
     pub(crate) width: usize,
 }
 
 impl CudaTable {
     pub(crate) fn new(cuda: &Cuda, rows: HostTensor) -> Result<CudaTable> {
-        Ok(CudaTable { stored: Stored::upload(cuda, &rows.values)?, width: rows.columns })
+        Ok(CudaTable { _bound: cuda.bound(), stored: Stored::upload(cuda, &rows.values)?, width: rows.columns })
+    }
+}
+
+/// Row numbers.
+pub struct CudaIndices {
+    _bound: Bound,
+    pub(crate) numbers: CudaSlice<u32>,
+}
+
+impl CudaIndices {
+    pub(crate) fn new(cuda: &Cuda, capacity: usize) -> Result<CudaIndices> {
+        Ok(CudaIndices { _bound: cuda.bound(), numbers: cuda.zeros(capacity)? })
+    }
+
+    pub(crate) fn write(&mut self, cuda: &Cuda, raw: &Arc<RawStream>, values: &[u32]) -> Result<()> {
+        if self.numbers.len() < values.len() {
+            self.numbers = cuda.allocate(raw, values.len())?;
+        }
+        raw.memcpy_htod(values, &mut self.numbers).map_err(|error| cuda.error(error))
     }
 }
 
 /// A normalization; a missing gamma is filled in.
 pub struct CudaNorm {
+    _bound: Bound,
     pub(crate) kind: NormKind,
     pub(crate) epsilon: f32,
     pub(crate) width: usize,
@@ -78,6 +101,6 @@ impl CudaNorm {
     ) -> Result<CudaNorm> {
         let gamma = cuda.upload(&gamma.unwrap_or_else(|| vec![1.0; width]))?;
         let beta = beta.map(|beta| cuda.upload(&beta)).transpose()?;
-        Ok(CudaNorm { kind, epsilon, width, gamma, beta })
+        Ok(CudaNorm { _bound: cuda.bound(), kind, epsilon, width, gamma, beta })
     }
 }

@@ -82,7 +82,7 @@ impl<B: Backend> Block<B> {
             (None, None) => backend.add(stream, residual, branch, rows * *width),
             (None, Some(before)) => backend.add_norm(stream, residual, branch, rows, before, normed),
             (Some(after), before) => {
-                backend.add_norm(stream, residual, branch, rows, after, normed);
+                backend.join_norm(stream, residual, branch, rows, after, normed);
                 swap(residual, normed);
                 if let Some(before) = before {
                     backend.apply_norm(stream, residual, rows, before, normed);
@@ -97,7 +97,7 @@ impl<B: Backend> Block<B> {
         match &self.weights.after_feed_forward {
             None => backend.add(stream, residual, branch, rows * *width),
             Some(after) => {
-                backend.add_norm(stream, residual, branch, rows, after, normed);
+                backend.join_norm(stream, residual, branch, rows, after, normed);
                 swap(residual, normed);
             }
         }

@@ -42,6 +42,7 @@ impl<B: Backend> Workspace<B> {
     pub(crate) fn new(backend: &B, spec: &ModelSpec, rotaries: &[RotarySpec], tokens: usize) -> Result<Self> {
         let widths = BufferWidths::of(spec);
         let buffer = |width: usize| backend.buffer(tokens * width);
+        let inner = |width: usize| backend.inner_buffer(tokens * width);
         let angles = |rotary: &RotarySpec| Ok((buffer(rotary.dim / 2)?, buffer(rotary.dim / 2)?));
         Ok(Workspace {
             capacity: tokens,
@@ -51,10 +52,10 @@ impl<B: Backend> Workspace<B> {
             normed: buffer(widths.residual)?,
             branch: buffer(widths.residual)?,
             other_branch: buffer(widths.parallel)?,
-            qkv: buffer(widths.qkv)?,
-            context: buffer(widths.context)?,
-            hidden: buffer(widths.hidden)?,
-            gated: buffer(widths.gated)?,
+            qkv: inner(widths.qkv)?,
+            context: inner(widths.context)?,
+            hidden: inner(widths.hidden)?,
+            gated: inner(widths.gated)?,
             ids: backend.indices(tokens)?,
             positions: backend.indices(tokens)?,
             offsets: backend.offsets(tokens + 1)?,
@@ -88,8 +89,14 @@ impl BufferWidths {
         }
     }
 
-    fn total(&self) -> usize {
-        3 * self.residual + self.parallel + self.qkv + self.context + self.hidden + self.gated
+    /// Of those that hold, or join, the residual stream.
+    fn outer(&self) -> usize {
+        3 * self.residual + self.parallel
+    }
+
+    /// Of those between two products.
+    fn inner(&self) -> usize {
+        self.qkv + self.context + self.hidden + self.gated
     }
 }
 
@@ -100,7 +107,8 @@ pub fn workspace_memory<B: Backend>(backend: &B, spec: &ModelSpec, tokens: usize
 
 /// What one worker's activations take for batches of `tokens` tokens.
 pub fn activation_memory<B: Backend>(backend: &B, spec: &ModelSpec, tokens: usize) -> Memory {
-    backend.buffer_memory(BufferWidths::of(spec).total() * tokens)
+    let widths = BufferWidths::of(spec);
+    backend.buffer_memory(widths.outer() * tokens) + backend.inner_buffer_memory(widths.inner() * tokens)
 }
 
 /// What one worker's stream takes for batches of `tokens` tokens.
