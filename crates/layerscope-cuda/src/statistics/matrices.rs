@@ -1,6 +1,8 @@
 //! Covariances and products with the point before where the card keeps them: those of typical states, in the host's own order.
 
-use cudarc::driver::CudaSlice;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream as RawStream};
 use layerscope_stats::Result;
 use layerscope_stats::sketch::{Covariance, Mergeable, Pairs, SketchKind, Sketches, Tensors};
 
@@ -50,11 +52,11 @@ impl ResidentGram {
     }
 
     /// The covariance as it is now, with what the host knows.
-    pub fn fetch(&self, cuda: &Cuda, host: &Covariance) -> Result<Covariance> {
+    pub fn fetch(&self, cuda: &Cuda, raw: &Arc<RawStream>, host: &Covariance) -> Result<Covariance> {
         let mut tensors = owned(Covariance::new(self.dim, host.massive_threshold()).encode());
-        put(&mut tensors, "typical.n", &[1], read(cuda, &self.n, 1)?);
-        put(&mut tensors, "typical.mean", &[self.dim], read(cuda, &self.mean, self.dim)?);
-        put(&mut tensors, "typical.scatter", &self.shape, read(cuda, &self.blocks, self.len())?);
+        put(&mut tensors, "typical.n", &[1], read(cuda, raw, &self.n, 1)?);
+        put(&mut tensors, "typical.mean", &[self.dim], read(cuda, raw, &self.mean, self.dim)?);
+        put(&mut tensors, "typical.scatter", &self.shape, read(cuda, raw, &self.blocks, self.len())?);
         let mut covariance = Covariance::decode(&mut tensors)?;
         covariance.merge(host)?;
         Ok(covariance)
@@ -87,11 +89,11 @@ impl ResidentCross {
     }
 
     /// The products as they are now, with what the host knows.
-    pub fn fetch(&self, cuda: &Cuda, host: &Pairs) -> Result<Pairs> {
+    pub fn fetch(&self, cuda: &Cuda, raw: &Arc<RawStream>, host: &Pairs) -> Result<Pairs> {
         let [this, next] = self.dims;
         let mut tensors = owned(Pairs::new(this, next).encode());
-        put(&mut tensors, "n", &[1], read(cuda, &self.n, 1)?);
-        self.put_arrays(&mut tensors, &read(cuda, &self.means, this + next)?, read(cuda, &self.blocks, self.len())?);
+        put(&mut tensors, "n", &[1], read(cuda, raw, &self.n, 1)?);
+        self.put_arrays(&mut tensors, &read(cuda, raw, &self.means, this + next)?, read(cuda, raw, &self.blocks, self.len())?);
         let mut pairs = Pairs::decode(&mut tensors)?;
         pairs.merge(host)?;
         Ok(pairs)

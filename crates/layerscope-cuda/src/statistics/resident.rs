@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use cudarc::driver::{CudaEvent, CudaSlice};
+use cudarc::driver::{CudaEvent, CudaSlice, CudaStream as RawStream};
 use layerscope_stats::sketch::{Covariance, Mergeable, Pairs, SketchKind, Tensors};
 use layerscope_stats::{PointState, Result};
 
@@ -79,6 +79,12 @@ impl CudaResident {
         let tensors = state.encode();
         let keeps_units = tensors.0.contains_key("moments.groups.unit");
         let (f64s, u64s) = (|name: &str| f64s(&tensors, name), |name: &str| u64s(&tensors, name));
+        // Gigabytes of zeros need not go over the bus.
+        let is_new = state.states() == 0;
+        let large = |name: &str| -> Result<CudaSlice<f64>> {
+            let numbers = f64s(name)?;
+            Ok(if is_new { cuda.zeros(numbers.len())? } else { cuda.upload(numbers)? })
+        };
         let mut corpus = Vec::with_capacity(CORPUS.len() * dim);
         for name in CORPUS {
             match tensors.0.contains_key(name) {
@@ -103,15 +109,15 @@ impl CudaResident {
             group_m2: cuda.upload(f64s("moments.groups.m2")?)?,
             group_square: cuda.upload(f64s("moments.groups.square")?)?,
             group_norm: cuda.upload(f64s("moments.groups.norm")?)?,
-            group_mean: cuda.upload(f64s("moments.groups.mean")?)?,
-            group_unit: if keeps_units { Some(cuda.upload(f64s("moments.groups.unit")?)?) } else { None },
+            group_mean: large("moments.groups.mean")?,
+            group_unit: if keeps_units { Some(large("moments.groups.unit")?) } else { None },
             corpus: cuda.upload(&corpus)?,
             corpus_n: cuda.upload(&[counts[0], counts[1], state.excluded])?,
             corpus_norm: cuda.upload(f64s("moments.corpus.norm")?)?,
             sequence_n: cuda.upload(&sequence_n)?,
             sequence_mean: cuda.upload(&sequence_mean)?,
             chosen: load_chosen(cuda, &state)?,
-            kept: cuda.upload(&state.kept)?,
+            kept: if is_new { cuda.zeros(state.kept.len())? } else { cuda.upload(&state.kept)? },
             gram,
             cross,
             entered: cuda.context().new_event(None).map_err(|error| cuda.error(error))?,
@@ -129,46 +135,48 @@ impl CudaResident {
 
     /// The state as it is now.
     pub(super) fn fetch(&self, cuda: &Cuda) -> Result<PointState> {
-        cuda.keeper().wait(&self.entered).map_err(|error| cuda.error(error))?;
+        // A stream of its own: several points are fetched at the same time.
+        let raw = &cuda.context().new_stream().map_err(|error| cuda.error(error))?;
+        raw.wait(&self.entered).map_err(|error| cuda.error(error))?;
         let host = lock(&self.host);
         host.check_complete(self.committed)?;
         let mut tensors = owned(host.state.encode());
-        self.fetch_groups(cuda, &mut tensors)?;
-        self.fetch_corpus(cuda, &mut tensors)?;
-        self.fetch_chosen(cuda, &mut tensors)?;
-        self.fetch_matrices(cuda, &host, &mut tensors)?;
-        put(&mut tensors, "kept", &[self.kept_count, self.dim], read(cuda, &self.kept, self.kept_count * self.dim)?);
+        self.fetch_groups(cuda, raw, &mut tensors)?;
+        self.fetch_corpus(cuda, raw, &mut tensors)?;
+        self.fetch_chosen(cuda, raw, &mut tensors)?;
+        self.fetch_matrices(cuda, raw, &host, &mut tensors)?;
+        put(&mut tensors, "kept", &[self.kept_count, self.dim], read(cuda, raw, &self.kept, self.kept_count * self.dim)?);
         PointState::decode(&mut tensors)
     }
 
-    fn fetch_groups(&self, cuda: &Cuda, tensors: &mut Tensors<'static>) -> Result<()> {
+    fn fetch_groups(&self, cuda: &Cuda, raw: &Arc<RawStream>, tensors: &mut Tensors<'static>) -> Result<()> {
         let (groups, dim) = (self.groups, self.dim);
         for (name, values) in [("n", &self.group_n), ("nonzero", &self.group_nonzero)] {
-            put(tensors, &format!("moments.groups.{name}"), &[groups], read(cuda, values, groups)?);
+            put(tensors, &format!("moments.groups.{name}"), &[groups], read(cuda, raw, values, groups)?);
         }
         for (name, values) in [("m2", &self.group_m2), ("square", &self.group_square), ("norm", &self.group_norm)] {
-            put(tensors, &format!("moments.groups.{name}"), &[groups], read(cuda, values, groups)?);
+            put(tensors, &format!("moments.groups.{name}"), &[groups], read(cuda, raw, values, groups)?);
         }
-        put(tensors, "moments.groups.mean", &[groups, dim], read(cuda, &self.group_mean, groups * dim)?);
+        put(tensors, "moments.groups.mean", &[groups, dim], read(cuda, raw, &self.group_mean, groups * dim)?);
         if let Some(unit) = &self.group_unit {
-            put(tensors, "moments.groups.unit", &[groups, dim], read(cuda, unit, groups * dim)?);
+            put(tensors, "moments.groups.unit", &[groups, dim], read(cuda, raw, unit, groups * dim)?);
         }
         Ok(())
     }
 
-    fn fetch_corpus(&self, cuda: &Cuda, tensors: &mut Tensors<'static>) -> Result<()> {
-        let counts = read(cuda, &self.corpus_n, 3)?;
+    fn fetch_corpus(&self, cuda: &Cuda, raw: &Arc<RawStream>, tensors: &mut Tensors<'static>) -> Result<()> {
+        let counts = read(cuda, raw, &self.corpus_n, 3)?;
         put(tensors, "moments.corpus.n", &[2], counts[..2].to_vec());
         put(tensors, "excluded", &[1], vec![counts[2]]);
-        put(tensors, "moments.corpus.norm", &[1], read(cuda, &self.corpus_norm, 1)?);
-        let vectors = read(cuda, &self.corpus, CORPUS.len() * self.dim)?;
+        put(tensors, "moments.corpus.norm", &[1], read(cuda, raw, &self.corpus_norm, 1)?);
+        let vectors = read(cuda, raw, &self.corpus, CORPUS.len() * self.dim)?;
         for (name, vector) in CORPUS.iter().zip(vectors.chunks_exact(self.dim)) {
             // Without unit vectors there are no tensors for them.
             if tensors.0.contains_key(*name) {
                 put(tensors, name, &[self.dim], vector.to_vec());
             }
         }
-        let (counts, means) = (read(cuda, &self.sequence_n, 2)?, read(cuda, &self.sequence_mean, 2)?);
+        let (counts, means) = (read(cuda, raw, &self.sequence_n, 2)?, read(cuda, raw, &self.sequence_mean, 2)?);
         for (place, prefix) in ["moments.sequences", "moments.sequences.typical"].into_iter().enumerate() {
             let name = format!("{prefix}.sequences");
             if tensors.0.contains_key(&name) {
@@ -179,22 +187,22 @@ impl CudaResident {
         Ok(())
     }
 
-    fn fetch_matrices(&self, cuda: &Cuda, host: &HostPart, tensors: &mut Tensors<'static>) -> Result<()> {
+    fn fetch_matrices(&self, cuda: &Cuda, raw: &Arc<RawStream>, host: &HostPart, tensors: &mut Tensors<'static>) -> Result<()> {
         let mut nest = |kind: SketchKind, sketch: Tensors<'_>| tensors.nest(kind.row().map_or("", |row| row.prefix), owned(sketch));
         if let (Some(gram), Some(covariance)) = (&self.gram, &host.covariance) {
-            nest(SketchKind::Covariance, gram.fetch(cuda, covariance)?.encode());
+            nest(SketchKind::Covariance, gram.fetch(cuda, raw, covariance)?.encode());
         }
         if let (Some(cross), Some(pairs)) = (&self.cross, host.pairs.get::<Pairs>()) {
-            nest(SketchKind::Pairs, cross.fetch(cuda, pairs)?.encode());
+            nest(SketchKind::Pairs, cross.fetch(cuda, raw, pairs)?.encode());
         }
         Ok(())
     }
 
-    fn fetch_chosen(&self, cuda: &Cuda, tensors: &mut Tensors<'static>) -> Result<()> {
+    fn fetch_chosen(&self, cuda: &Cuda, raw: &Arc<RawStream>, tensors: &mut Tensors<'static>) -> Result<()> {
         let Some(chosen) = &self.chosen else { return Ok(()) };
         let count = chosen.count();
-        let (counts, norms) = (read(cuda, &chosen.n, count)?, read(cuda, &chosen.norm, count)?);
-        let vectors = read(cuda, &chosen.vectors, count * CHOSEN.len() * self.dim)?;
+        let (counts, norms) = (read(cuda, raw, &chosen.n, count)?, read(cuda, raw, &chosen.norm, count)?);
+        let vectors = read(cuda, raw, &chosen.vectors, count * CHOSEN.len() * self.dim)?;
         let mut vectors = vectors.chunks_exact(self.dim);
         for ((group, &n), &norm) in chosen.names.iter().zip(&counts).zip(&norms) {
             let name = |name: &str| format!("moments.chosen.{group}.typical.{name}");

@@ -1,8 +1,9 @@
 //! The host's sketches as named tensors, and how their numbers come from the card.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, DeviceRepr, DriverError};
+use cudarc::driver::{CudaSlice, CudaStream as RawStream, DeviceRepr, DriverError};
 use layerscope_stats::sketch::{Tensor, Tensors, Values};
 use layerscope_stats::{Error, Result};
 
@@ -64,10 +65,10 @@ pub(super) fn put<T: Number>(tensors: &mut Tensors<'static>, name: &str, shape: 
 }
 
 /// The first numbers of a slice of the card.
-pub(super) fn read<T: Number>(cuda: &Cuda, slice: &CudaSlice<T>, len: usize) -> Result<Vec<T>> {
+pub(super) fn read<T: Number>(cuda: &Cuda, raw: &Arc<RawStream>, slice: &CudaSlice<T>, len: usize) -> Result<Vec<T>> {
     let read = || -> Result<Vec<T>, DriverError> {
-        let numbers = cuda.keeper().clone_dtoh(&slice.slice(..len))?;
-        cuda.keeper().synchronize()?;
+        let numbers = raw.clone_dtoh(&slice.slice(..len))?;
+        raw.synchronize()?;
         Ok(numbers)
     };
     if len == 0 { Ok(Vec::new()) } else { Ok(read().map_err(|error| cuda.error(error))?) }
