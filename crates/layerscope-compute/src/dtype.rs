@@ -1,6 +1,7 @@
 //! In which numbers a model's products are computed.
 
-/// The numbers of the products; everything between two products is f32 in any case. A device computes some of them.
+/// The numbers of the products. The residual stream is f32 in any case; what lies between two products of a block is f32 too, but for
+/// GPUs, which keep it in the 16-bit numbers of products that have them. A device computes some of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ComputeDtype {
     /// f32 throughout.

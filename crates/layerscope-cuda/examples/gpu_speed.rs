@@ -1,8 +1,9 @@
 //! Measures the bare forward pass on a card, and where its time goes:
-//! `gpu_speed FOLDER [--dtype LIST] [--batch-tokens LIST] [--workers LIST] [--ids IDS.json] [--seconds S]`.
+//! `gpu_speed FOLDER [--dtype LIST] [--batch-tokens LIST] [--workers LIST] [--ids IDS.json] [--seconds S] [--products]`.
 //!
 //! Without ids, random ones with the lengths of sentences: 39 tokens on average. Prints tokens a second for every combination, then
-//! milliseconds of every kind of operation for one batch, which a worker alone waits for.
+//! milliseconds of every kind of operation for one batch, which a worker alone waits for. With `--products` also microseconds of the
+//! first block's products by every algorithm that could be chosen, the chosen one first.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -20,7 +21,8 @@ const TIMED: usize = 5;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [folder, options @ ..] = arguments.as_slice() else {
-        let usage = "usage: gpu_speed FOLDER [--dtype LIST] [--batch-tokens LIST] [--workers LIST] [--ids IDS.json] [--seconds S]";
+        let usage =
+            "usage: gpu_speed FOLDER [--dtype LIST] [--batch-tokens LIST] [--workers LIST] [--ids IDS.json] [--seconds S] [--products]";
         return Err(usage.into());
     };
     let given = |name: &str| options.iter().position(|option| option == name).and_then(|at| options.get(at + 1)).map(String::as_str);
@@ -41,6 +43,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let ready = start.elapsed().as_secs_f64();
         let transformer = model.load(cuda)?;
         println!("\n{}: device {ready:.2} s, model {:.2} s", transformer.backend().describe(), start.elapsed().as_secs_f64() - ready);
+        if options.iter().any(|option| option == "--products") {
+            product_times(&transformer)?;
+        }
         for batch_tokens in list("--batch-tokens", "4096,8192,16384,32768,65536") {
             let batches = Batch::cut(&sequences, batch_tokens.parse()?);
             for workers in list("--workers", "1,2") {
@@ -52,6 +57,24 @@ fn main() -> Result<(), Box<dyn Error>> {
                 breakdown(&transformer, batch)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// What each algorithm takes for the products of a block.
+fn product_times(transformer: &Transformer<Cuda>) -> Result<(), Box<dyn Error>> {
+    let (spec, rows) = (transformer.spec(), 16_384);
+    let Some(block) = spec.blocks.first() else { return Ok(()) };
+    let (width, attention, hidden) = (spec.width, &block.attention, block.feed_forward.width);
+    let context = attention.heads * attention.head_dim;
+    let qkv = context + 2 * attention.kv_heads * attention.head_dim;
+    for (inputs, outputs, inner) in [(width, qkv, true), (context, width, false), (width, hidden, true), (hidden, width, false)] {
+        let times = transformer.backend().product_times(rows, inputs, outputs, inner)?;
+        let tflops = 2e-6 * (rows * inputs * outputs) as f64 / f64::from(times[0]);
+        println!(
+            "       {inputs} to {outputs}: {tflops:.0} TFLOP/s, us {}",
+            times.iter().map(|t| format!("{t:.1}")).collect::<Vec<_>>().join(" ")
+        );
     }
     Ok(())
 }

@@ -120,10 +120,7 @@ impl Backend for Cuda {
 
     fn read(&self, stream: &mut CudaStream, buffer: &Buffer, len: usize) -> Result<Vec<f32>> {
         let mut floats = vec![0.0; len];
-        stream.run(Work::Upload, |raw| {
-            let current = buffer.current_floats(self, raw)?;
-            raw.memcpy_dtoh(&current.slice(..len), &mut floats).map_err(|error| self.error(error))
-        });
+        stream.run(Work::Upload, |raw| buffer.read(self, raw, &mut floats));
         stream.wait()?;
         Ok(floats)
     }

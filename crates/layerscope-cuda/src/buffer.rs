@@ -102,13 +102,22 @@ impl Buffer {
 
     /// Copies floats of the host to the start.
     pub(crate) fn write(&mut self, cuda: &Cuda, raw: &Arc<RawStream>, values: &[f32]) -> Result<()> {
-        if values.len() > self.len {
-            let problem = format!("{} floats do not fit in a buffer of {}", values.len(), self.len);
-            return Err(Error::Failed { device: cuda.name(), problem });
-        }
+        self.check(cuda, values.len())?;
         self.floats_to_write(cuda, raw)?;
         let Some(floats) = self.floats.get_mut() else { return Ok(()) };
         raw.memcpy_htod(values, floats).map_err(|error| cuda.error(error))
+    }
+
+    /// Copies floats from the start to the host.
+    pub(crate) fn read(&self, cuda: &Cuda, raw: &Arc<RawStream>, values: &mut [f32]) -> Result<()> {
+        self.check(cuda, values.len())?;
+        let floats = self.current_floats(cuda, raw)?;
+        raw.memcpy_dtoh(&floats.slice(..values.len()), values).map_err(|error| cuda.error(error))
+    }
+
+    fn check(&self, cuda: &Cuda, count: usize) -> Result<()> {
+        let problem = || format!("{count} floats of a buffer of {}", self.len);
+        if count <= self.len { Ok(()) } else { Err(Error::Failed { device: cuda.name(), problem: problem() }) }
     }
 
     /// Both representations, to be written by one kernel; no operand where products take floats.

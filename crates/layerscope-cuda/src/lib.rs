@@ -20,6 +20,7 @@ mod launch;
 pub mod libraries;
 mod linear;
 mod operand;
+mod product_times;
 mod products;
 mod rows;
 mod statistics;

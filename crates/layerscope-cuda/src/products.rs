@@ -157,8 +157,20 @@ impl Products {
         ])
     }
 
-    /// The best algorithm that does not split the inner index.
+    /// The algorithm that the library thinks best.
     fn choose(&self, shape: Shape, description: &Description) -> Result<cublasLtMatmulAlgo_t, CublasError> {
+        let best = self.candidates(shape, description)?.into_iter().next();
+        best.ok_or(CublasError(sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED))
+    }
+
+    /// A plan by each algorithm that could be chosen, in the library's order.
+    pub fn plans(&self, shape: Shape) -> Result<Vec<Plan>, CublasError> {
+        let algorithms = self.candidates(shape, &self.describe(shape, None)?)?;
+        algorithms.into_iter().map(|algorithm| Ok(Plan { shape, description: self.describe(shape, None)?, algorithm })).collect()
+    }
+
+    /// Algorithms that do not split the inner index, in the library's order.
+    fn candidates(&self, shape: Shape, description: &Description) -> Result<Vec<cublasLtMatmulAlgo_t>, CublasError> {
         let [weight, x, out] = self.layouts(shape, NOMINAL_ROWS)?;
         let preference = result::create_matmul_pref()?;
         let mut found: Vec<MaybeUninit<sys::cublasLtMatmulHeuristicResult_t>> = (0..CANDIDATES).map(|_| MaybeUninit::uninit()).collect();
@@ -192,9 +204,9 @@ impl Products {
         unsafe { result::destroy_matmul_pref(preference) }?;
         asked?;
         // SAFETY: the library has written these.
-        let mut found = found.into_iter().take(count as usize).map(|result| unsafe { result.assume_init() });
-        let whole = found.find(|result| result.state.result().is_ok() && parts_of_inner_index(&result.algo) <= 1);
-        whole.map(|result| result.algo).ok_or(CublasError(sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED))
+        let found = found.into_iter().take(count as usize).map(|result| unsafe { result.assume_init() });
+        let whole = found.filter(|result| result.state.result().is_ok() && parts_of_inner_index(&result.algo) <= 1);
+        Ok(whole.map(|result| result.algo).collect())
     }
 
     /// Multiplies the operand of `rows` rows by a weight, in the stream.

@@ -9,18 +9,31 @@ use crate::spec::{BiasSpec, RotaryScaling, RotarySpec};
 pub(crate) fn rotary_angles(spec: &RotarySpec, batch: &Batch, cos: &mut Vec<f32>, sin: &mut Vec<f32>) {
     cos.clear();
     sin.clear();
-    let mut frequencies = rotary_frequencies(spec, 0);
-    for range in batch.ranges() {
-        if matches!(spec.scaling, RotaryScaling::Dynamic { .. }) {
-            frequencies = rotary_frequencies(spec, range.len());
+    if matches!(spec.scaling, RotaryScaling::Dynamic { .. }) {
+        for range in batch.ranges() {
+            let frequencies = rotary_frequencies(spec, range.len());
+            batch.positions()[range].iter().for_each(|&position| push_angles(&frequencies, position, cos, sin));
         }
-        for &position in &batch.positions()[range] {
-            for frequency in &frequencies {
-                let (s, c) = (position as f32 * frequency).sin_cos();
-                cos.push(c);
-                sin.push(s);
-            }
+        return;
+    }
+    let frequencies = rotary_frequencies(spec, 0);
+    // Sequences share their positions: the angles of each are computed once, and copied.
+    let (mut all_cos, mut all_sin) = (Vec::new(), Vec::new());
+    for &position in batch.positions() {
+        let row = position as usize * frequencies.len()..(position as usize + 1) * frequencies.len();
+        while all_cos.len() < row.end {
+            push_angles(&frequencies, (all_cos.len() / frequencies.len()) as u32, &mut all_cos, &mut all_sin);
         }
+        cos.extend_from_slice(&all_cos[row.clone()]);
+        sin.extend_from_slice(&all_sin[row]);
+    }
+}
+
+fn push_angles(frequencies: &[f32], position: u32, cos: &mut Vec<f32>, sin: &mut Vec<f32>) {
+    for frequency in frequencies {
+        let (s, c) = (position as f32 * frequency).sin_cos();
+        cos.push(c);
+        sin.push(s);
     }
 }
 
@@ -99,6 +112,8 @@ fn bucket(distance: isize, buckets: usize, max_distance: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use layerscope_compute::RotaryPairs;
+
     use super::*;
 
     #[test]
@@ -108,6 +123,18 @@ mod tests {
         assert_eq!(twelve.len(), 12);
         assert_eq!(twelve[7], 1.0 / 256.0);
         assert!((twelve[8] - 2f32.powf(-0.5)).abs() < 1e-7 && (twelve[9] - 2f32.powf(-1.5)).abs() < 1e-7);
+    }
+
+    #[test]
+    fn a_row_of_angles_is_that_of_its_position() {
+        let spec = RotarySpec { base: 10_000.0, dim: 6, pairs: RotaryPairs::Halves, scaling: RotaryScaling::None };
+        let (mut cos, mut sin) = (Vec::new(), Vec::new());
+        rotary_angles(&spec, &Batch::pack([vec![5, 1, 6], vec![8, 9, 1, 1]]), &mut cos, &mut sin);
+        let frequencies = rotary_frequencies(&spec, 0);
+        let angle = |position: usize, i: usize| (position as f32 * frequencies[i]).sin_cos();
+        let rows = [0, 1, 2, 0, 1, 2, 3].into_iter().flat_map(|position| (0..3).map(move |i| angle(position, i)));
+        let (expected_sin, expected_cos): (Vec<f32>, Vec<f32>) = rows.unzip();
+        assert_eq!((cos, sin), (expected_cos, expected_sin));
     }
 
     #[test]
