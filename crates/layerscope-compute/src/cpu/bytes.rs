@@ -3,6 +3,9 @@
 //! A row `a` becomes `scale * q` with `q` whole numbers up to 127, after a rotation that spreads single large components over all of
 //! them. `error()` bounds what is lost.
 
+use super::isa::{Isa, for_each_isa};
+use super::near::NearPairs;
+
 /// Rows of a tile and columns of a panel: 24 accumulators, as in the f32 product.
 const TILE: usize = 12;
 const PANEL: usize = 32;
@@ -32,7 +35,7 @@ impl ByteRows {
     /// Whether this machine has the instructions, and sums of `dim` products fit them.
     pub fn available(dim: usize) -> bool {
         #[cfg(target_arch = "x86_64")]
-        let known = super::Isa::detect().set() == super::InstructionSet::Avx512 && is_x86_feature_detected!("avx512vnni");
+        let known = Isa::detect().set() == super::InstructionSet::Avx512 && is_x86_feature_detected!("avx512vnni");
         #[cfg(not(target_arch = "x86_64"))]
         let known = false;
         known && dim <= MOST
@@ -51,15 +54,19 @@ impl ByteRows {
             corrections: vec![0; count],
             error: 0.0,
         };
-        let (mut turned, mut bytes) = (vec![0.0f32; quads * QUAD], vec![0i8; quads * QUAD]);
+        let isa = Isa::detect();
+        let (mut turned, mut bytes) = (vec![0.0f32; dim], vec![0i8; quads * QUAD]);
         for (at, row) in states.chunks_exact(dim).enumerate() {
-            turned[..dim].copy_from_slice(row);
-            rotate(&mut turned[..dim]);
-            let largest = turned.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
-            if largest / 127.0 >= f32::MIN_POSITIVE {
-                rows.round(at, &turned, largest / 127.0, &mut bytes);
-            } else if largest > 0.0 {
-                rows.error = 1.0; // too small to be scaled: taken for zero
+            turned.copy_from_slice(row);
+            let mut rounded = Rounded::default();
+            round(isa, &mut turned, &mut bytes[..dim], &mut rounded);
+            rows.error = rows.error.max(rounded.error);
+            rows.scales[at] = rounded.scale;
+            rows.corrections[at] = -128 * rounded.sum;
+            let (tile, panel) = (at / TILE * TILE * quads + at % TILE, at / PANEL * PANEL * quads + at % PANEL);
+            for (quad, bytes) in bytes.as_chunks::<QUAD>().0.iter().enumerate() {
+                rows.left[tile + quad * TILE] = *bytes;
+                rows.right[panel + quad * PANEL] = bytes.map(|byte| (byte as u8) ^ 128);
             }
         }
         rows
@@ -70,47 +77,110 @@ impl ByteRows {
         self.error
     }
 
-    fn round(&mut self, at: usize, turned: &[f32], scale: f32, bytes: &mut [i8]) {
-        let (mut lost, mut square) = (0.0f64, 0.0f64);
-        for (byte, &x) in bytes.iter_mut().zip(turned) {
-            // Adding and subtracting 1.5 * 2^23 rounds to a whole number.
-            let whole = ((x / scale).clamp(-127.0, 127.0) + 12_582_912.0) - 12_582_912.0;
-            *byte = whole as i8;
-            lost += (f64::from(x) - f64::from(scale) * f64::from(whole)).powi(2);
-            square += f64::from(x).powi(2);
-        }
-        self.error = self.error.max((lost / square).sqrt());
-        self.scales[at] = scale;
-        self.corrections[at] = -128 * bytes.iter().map(|&byte| i32::from(byte)).sum::<i32>();
-        let (tile, panel) = (at / TILE * TILE * self.quads + at % TILE, at / PANEL * PANEL * self.quads + at % PANEL);
-        for (quad, bytes) in bytes.as_chunks::<QUAD>().0.iter().enumerate() {
-            self.left[tile + quad * TILE] = *bytes;
-            self.right[panel + quad * PANEL] = bytes.map(|byte| (byte as u8) ^ 128);
-        }
-    }
-
-    /// `c[i * stride + j]` = product of row `i` with row `j` of the other; `c` has room for whole panels of columns.
-    pub fn multiply(&self, other: &ByteRows, c: &mut [f32], stride: usize) {
+    /// `c[i * stride + j]` = product of row `i` with row `j` of the other, at least in strips of 32 columns where some pair may be near; `c` has room for
+    /// whole panels of columns. Masks are those of [`NearPairs::mark`].
+    pub fn multiply_near(&self, other: &ByteRows, c: &mut [f32], stride: usize, near: &NearPairs<'_>, masks: &mut [u32]) {
         let columns = other.count.next_multiple_of(PANEL);
         assert!(self.quads == other.quads && stride >= columns, "rows of another shape");
         assert!(self.count == 0 || c.len() >= (self.count - 1) * stride + columns, "room for {} x {columns} products", self.count);
+        let isa = Isa::detect();
         for (panel, scales) in other.scales.chunks_exact(PANEL).enumerate() {
             let right = &other.right[panel * PANEL * self.quads..][..PANEL * self.quads];
             for first in (0..self.count).step_by(TILE) {
                 let left = &self.left[first * self.quads..][..TILE * self.quads];
-                let height = TILE.min(self.count - first);
                 let mut sums = [[0i32; PANEL]; TILE];
                 tile(left, right, &mut sums);
-                for (i, sums) in sums.iter().enumerate().take(height) {
-                    let target = &mut c[(first + i) * stride + panel * PANEL..][..PANEL];
-                    let (scale, correction) = (self.scales[first + i], self.corrections[first + i]);
-                    for j in 0..PANEL {
-                        target[j] = (sums[j] + correction) as f32 * scale * scales[j];
-                    }
-                }
+                let sums = &sums[..TILE.min(self.count - first)];
+                finish(isa, sums, (&self.scales[first..], &self.corrections[first..]), scales, near, (first, panel), c, stride, masks);
             }
         }
     }
+}
+
+for_each_isa! {
+    /// Sums of a tile as products, which of them may be near, and the products of rows where some are.
+    fn finish = finish_body;
+    (
+        sums: &[[i32; PANEL]],
+        rows: (&[f32], &[i32]),
+        scales: &[f32],
+        near: &NearPairs<'_>,
+        at: (usize, usize),
+        c: &mut [f32],
+        stride: usize,
+        masks: &mut [u32],
+    )
+}
+
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // what a tile is made from, and what comes of it
+fn finish_body(
+    sums: &[[i32; PANEL]],
+    (row_scales, corrections): (&[f32], &[i32]),
+    scales: &[f32],
+    near: &NearPairs<'_>,
+    (first, panel): (usize, usize),
+    c: &mut [f32],
+    stride: usize,
+    masks: &mut [u32],
+) {
+    let (scales, strips) = (&scales[..PANEL], near.lows.len() / PANEL);
+    for (i, ((sums, &scale), &correction)) in sums.iter().zip(row_scales).zip(corrections).enumerate() {
+        let mut products = [0.0f32; PANEL];
+        for j in 0..PANEL {
+            products[j] = (sums[j] + correction) as f32 * scale * scales[j];
+        }
+        let mask = near.mask(first + i, panel, &products);
+        masks[(first + i) * strips + panel] = mask;
+        if mask != 0 {
+            c[(first + i) * stride + panel * PANEL..][..PANEL].copy_from_slice(&products);
+        }
+    }
+}
+
+/// How a row was rounded.
+#[derive(Default)]
+struct Rounded {
+    scale: f32,
+    /// Of the bytes.
+    sum: i32,
+    /// |a - scale q| / |a|.
+    error: f64,
+}
+
+for_each_isa! {
+    /// Turns a row and rounds it.
+    fn round = round_body; (row: &mut [f32], bytes: &mut [i8], rounded: &mut Rounded)
+}
+
+#[inline(always)]
+fn round_body(row: &mut [f32], bytes: &mut [i8], rounded: &mut Rounded) {
+    const LANES: usize = 16;
+    rotate(row);
+    let mut peaks = [0.0f32; LANES];
+    for row in row.chunks(LANES) {
+        peaks.iter_mut().zip(row).for_each(|(peak, x)| *peak = peak.max(x.abs()));
+    }
+    let largest = peaks.iter().fold(0.0f32, |largest, peak| largest.max(*peak));
+    let scale = largest / 127.0;
+    if scale < f32::MIN_POSITIVE {
+        bytes.fill(0);
+        rounded.error = if largest > 0.0 { 1.0 } else { 0.0 }; // too small to be scaled: taken for zero
+        return;
+    }
+    let (mut lost, mut square, mut sum) = ([0.0f64; LANES], [0.0f64; LANES], [0i32; LANES]);
+    for (bytes, row) in bytes.chunks_mut(LANES).zip(row.chunks(LANES)) {
+        for (l, (byte, &x)) in bytes.iter_mut().zip(row).enumerate() {
+            // Adding and subtracting 1.5 * 2^23 rounds to a whole number.
+            let whole = ((x / scale).clamp(-127.0, 127.0) + 12_582_912.0) - 12_582_912.0;
+            *byte = whole as i8;
+            let away = f64::from(x) - f64::from(scale) * f64::from(whole);
+            lost[l] += away * away;
+            square[l] += f64::from(x) * f64::from(x);
+            sum[l] += whole as i32;
+        }
+    }
+    *rounded = Rounded { scale, sum: sum.iter().sum(), error: (lost.iter().sum::<f64>() / square.iter().sum::<f64>()).sqrt() };
 }
 
 /// Sums of products of a tile with a panel.
@@ -155,6 +225,7 @@ fn tile_vnni(left: &[[i8; QUAD]], right: &[[u8; QUAD]], sums: &mut [[i32; PANEL]
 }
 
 /// Turns a row by random signs and Hadamard matrices, so that no component stands out: the length and all products stay.
+#[inline(always)]
 fn rotate(row: &mut [f32]) {
     let mut rest = row;
     let mut signs = 0x9e37_79b9_7f4a_7c15u64;
@@ -166,25 +237,56 @@ fn rotate(row: &mut [f32]) {
             signs = signs.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             *x = if signs >> 63 == 0 { *x } else { -*x };
         }
-        let mut half = 1;
-        while half < size {
-            for pair in part.chunks_exact_mut(2 * half) {
-                let (low, high) = pair.split_at_mut(half);
-                for (a, b) in low.iter_mut().zip(high) {
-                    (*a, *b) = (*a + *b, *a - *b);
-                }
-            }
-            half *= 2;
-        }
+        let (sixteens, few) = part.as_chunks_mut::<SIXTEEN>();
+        sixteens.iter_mut().for_each(turn);
+        turn_pairs(few, 1);
+        turn_pairs(part, SIXTEEN);
         let scale = 1.0 / (size as f32).sqrt();
         part.iter_mut().for_each(|x| *x *= scale);
         rest = later;
     }
 }
 
+/// Sums and differences of numbers `half` apart, then twice as far apart, and so on.
+#[inline(always)]
+fn turn_pairs(part: &mut [f32], first: usize) {
+    let mut half = first;
+    while half < part.len() {
+        for pair in part.chunks_exact_mut(2 * half) {
+            let (low, high) = pair.split_at_mut(half);
+            for (a, b) in low.iter_mut().zip(high) {
+                (*a, *b) = (*a + *b, *a - *b);
+            }
+        }
+        half *= 2;
+    }
+}
+
+const SIXTEEN: usize = 16;
+
+/// The same of sixteen numbers, which stay in one register.
+#[inline(always)]
+fn turn(part: &mut [f32; SIXTEEN]) {
+    #[inline(always)]
+    fn step<const HALF: usize>(x: [f32; SIXTEEN]) -> [f32; SIXTEEN] {
+        std::array::from_fn(|l| if l & HALF == 0 { x[l] + x[l ^ HALF] } else { x[l ^ HALF] - x[l] })
+    }
+    *part = step::<8>(step::<4>(step::<2>(step::<1>(*part))));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All products, whatever is near.
+    fn multiply_all(left: &ByteRows, right: &ByteRows, c: &mut [f32], stride: usize) -> Vec<u32> {
+        let (rows, columns) = (vec![0.0; left.count], vec![0.0; right.count.next_multiple_of(PANEL)]);
+        let (row_limits, limits) = (vec![f32::INFINITY; rows.len()], vec![f32::NEG_INFINITY; columns.len()]);
+        let near = NearPairs { row_lows: &rows, row_limits: &row_limits, lows: &columns, limits: &limits };
+        let mut masks = vec![0; rows.len() * columns.len() / PANEL];
+        left.multiply_near(right, c, stride, &near, &mut masks);
+        masks
+    }
 
     #[test]
     fn products_are_within_their_bound() {
@@ -195,7 +297,8 @@ mod tests {
             let (left, right) = (ByteRows::new(&a, dim), ByteRows::new(&b, dim));
             let stride = other.next_multiple_of(PANEL);
             let mut c = vec![f32::NAN; count * stride];
-            left.multiply(&right, &mut c, stride);
+            let masks = multiply_all(&left, &right, &mut c, stride);
+            assert!(masks.iter().all(|mask| *mask == u32::MAX));
             let lost = left.error() + right.error() + left.error() * right.error() + 1e-5;
             assert!(lost < 0.05, "{lost}");
             let product = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
@@ -226,7 +329,7 @@ mod tests {
     fn zero_rows_are_zero() {
         let rows = ByteRows::new(&[0.0, 0.0, 0.0, 1.0], 2);
         let mut c = vec![f32::NAN; 2 * PANEL];
-        rows.multiply(&rows, &mut c, PANEL);
+        multiply_all(&rows, &rows, &mut c, PANEL);
         assert_eq!((c[0], c[1], c[PANEL]), (0.0, 0.0, 0.0));
         assert!((c[PANEL + 1] - 1.0).abs() < 0.02);
     }
