@@ -83,57 +83,104 @@ impl ByteRows {
         let columns = other.count.next_multiple_of(PANEL);
         assert!(self.quads == other.quads && stride >= columns, "rows of another shape");
         assert!(self.count == 0 || c.len() >= (self.count - 1) * stride + columns, "room for {} x {columns} products", self.count);
-        let isa = Isa::detect();
-        for (panel, scales) in other.scales.chunks_exact(PANEL).enumerate() {
+        for (panel, scales) in other.scales.as_chunks::<PANEL>().0.iter().enumerate() {
             let right = &other.right[panel * PANEL * self.quads..][..PANEL * self.quads];
             for first in (0..self.count).step_by(TILE) {
                 let left = &self.left[first * self.quads..][..TILE * self.quads];
-                let mut sums = [[0i32; PANEL]; TILE];
-                tile(left, right, &mut sums);
-                let sums = &sums[..TILE.min(self.count - first)];
-                finish(isa, sums, (&self.scales[first..], &self.corrections[first..]), scales, near, (first, panel), c, stride, masks);
+                let rows = first..self.count.min(first + TILE);
+                let (row_scales, corrections) = (&self.scales[rows.clone()], &self.corrections[rows]);
+                let tile = Tile { left, right, row_scales, corrections, scales, near, first, panel };
+                tile.multiply(c, stride, masks);
             }
         }
     }
 }
 
-for_each_isa! {
-    /// Sums of a tile as products, which of them may be near, and the products of rows where some are.
-    fn finish = finish_body;
-    (
-        sums: &[[i32; PANEL]],
-        rows: (&[f32], &[i32]),
-        scales: &[f32],
-        near: &NearPairs<'_>,
-        at: (usize, usize),
-        c: &mut [f32],
-        stride: usize,
-        masks: &mut [u32],
-    )
+/// Rows with a panel of others.
+struct Tile<'a> {
+    left: &'a [[i8; QUAD]],
+    right: &'a [[u8; QUAD]],
+    row_scales: &'a [f32],
+    corrections: &'a [i32],
+    scales: &'a [f32; PANEL],
+    near: &'a NearPairs<'a>,
+    /// The first row.
+    first: usize,
+    panel: usize,
 }
 
-#[inline(always)]
-#[allow(clippy::too_many_arguments)] // what a tile is made from, and what comes of it
-fn finish_body(
-    sums: &[[i32; PANEL]],
-    (row_scales, corrections): (&[f32], &[i32]),
-    scales: &[f32],
-    near: &NearPairs<'_>,
-    (first, panel): (usize, usize),
-    c: &mut [f32],
-    stride: usize,
-    masks: &mut [u32],
-) {
-    let (scales, strips) = (&scales[..PANEL], near.lows.len() / PANEL);
-    for (i, ((sums, &scale), &correction)) in sums.iter().zip(row_scales).zip(corrections).enumerate() {
-        let mut products = [0.0f32; PANEL];
-        for j in 0..PANEL {
-            products[j] = (sums[j] + correction) as f32 * scale * scales[j];
+impl Tile<'_> {
+    /// Which pairs may be near, and the products of rows where some are.
+    fn multiply(&self, c: &mut [f32], stride: usize, masks: &mut [u32]) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni") {
+            // SAFETY: detected just now.
+            return unsafe { self.multiply_vnni(c, stride, masks) };
         }
-        let mask = near.mask(first + i, panel, &products);
-        masks[(first + i) * strips + panel] = mask;
-        if mask != 0 {
-            c[(first + i) * stride + panel * PANEL..][..PANEL].copy_from_slice(&products);
+        self.multiply_plainly(c, stride, masks);
+    }
+
+    fn multiply_plainly(&self, c: &mut [f32], stride: usize, masks: &mut [u32]) {
+        let mut sums = [[0i32; PANEL]; TILE];
+        for (left, right) in self.left.chunks_exact(TILE).zip(self.right.chunks_exact(PANEL)) {
+            for (sums, left) in sums.iter_mut().zip(left) {
+                for (sum, right) in sums.iter_mut().zip(right) {
+                    *sum += (0..QUAD).map(|l| i32::from(left[l]) * i32::from(right[l])).sum::<i32>();
+                }
+            }
+        }
+        for (i, (&scale, &correction)) in self.row_scales.iter().zip(self.corrections).enumerate() {
+            let products = std::array::from_fn(|j| (sums[i][j] + correction) as f32 * scale * self.scales[j]);
+            let mask = self.near.mask(self.first + i, self.panel, &products);
+            masks[(self.first + i) * self.near.strips() + self.panel] = mask;
+            if mask != 0 {
+                c[(self.first + i) * stride + self.panel * PANEL..][..PANEL].copy_from_slice(&products);
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    fn multiply_vnni(&self, c: &mut [f32], stride: usize, masks: &mut [u32]) {
+        use std::arch::x86_64::*;
+        let mut wide = [[_mm512_setzero_si512(); 2]; TILE];
+        let (lines, panels) = (self.left.as_chunks::<TILE>().0, self.right.as_chunks::<PANEL>().0);
+        for (line, panel) in lines.iter().zip(panels) {
+            // SAFETY: a line of a panel is 128 bytes; loads are unaligned.
+            let halves = unsafe { [_mm512_loadu_si512(panel.as_ptr().cast()), _mm512_loadu_si512(panel.as_ptr().add(16).cast())] };
+            for i in 0..TILE {
+                let quad = _mm512_set1_epi32(i32::from_ne_bytes(line[i].map(|byte| byte as u8)));
+                wide[i][0] = _mm512_dpbusd_epi32(wide[i][0], halves[0], quad);
+                wide[i][1] = _mm512_dpbusd_epi32(wide[i][1], halves[1], quad);
+            }
+        }
+        let (near, from) = (self.near, self.panel * PANEL);
+        // SAFETY: each is of 32 numbers; loads are unaligned.
+        let load = |numbers: &[f32; PANEL]| unsafe { [_mm512_loadu_ps(numbers.as_ptr()), _mm512_loadu_ps(numbers.as_ptr().add(16))] };
+        let strip = |numbers: &[f32]| *numbers[from..].first_chunk::<PANEL>().expect("columns are padded to whole strips");
+        let (scales, lows, limits) = (load(self.scales), load(&strip(near.lows)), load(&strip(near.limits)));
+        for (i, wide) in wide.iter().enumerate().take(self.row_scales.len()) {
+            let row = self.first + i;
+            let (low, limit) = (_mm512_set1_ps(near.row_lows[row]), _mm512_set1_ps(near.row_limits[row]));
+            let (scale, correction) = (_mm512_set1_ps(self.row_scales[i]), _mm512_set1_epi32(self.corrections[i]));
+            let (mut mask, mut products) = (0, [_mm512_setzero_ps(); 2]);
+            for half in 0..2 {
+                let sums = _mm512_cvtepi32_ps(_mm512_add_epi32(wide[half], correction));
+                products[half] = _mm512_mul_ps(_mm512_mul_ps(sums, scale), scales[half]);
+                let twice = _mm512_add_ps(products[half], products[half]);
+                let of_row = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(_mm512_sub_ps(lows[half], twice), limit);
+                let of_column = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(_mm512_sub_ps(low, twice), limits[half]);
+                mask |= u32::from(of_row | of_column) << (16 * half);
+            }
+            masks[row * near.strips() + self.panel] = mask;
+            if mask != 0 {
+                let target = &mut c[row * stride + from..][..PANEL];
+                // SAFETY: 32 numbers; stores are unaligned.
+                unsafe {
+                    _mm512_storeu_ps(target.as_mut_ptr(), products[0]);
+                    _mm512_storeu_ps(target.as_mut_ptr().add(16), products[1]);
+                }
+            }
         }
     }
 }
@@ -181,47 +228,6 @@ fn round_body(row: &mut [f32], bytes: &mut [i8], rounded: &mut Rounded) {
         }
     }
     *rounded = Rounded { scale, sum: sum.iter().sum(), error: (lost.iter().sum::<f64>() / square.iter().sum::<f64>()).sqrt() };
-}
-
-/// Sums of products of a tile with a panel.
-fn tile(left: &[[i8; QUAD]], right: &[[u8; QUAD]], sums: &mut [[i32; PANEL]; TILE]) {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni") {
-        // SAFETY: detected just now.
-        return unsafe { tile_vnni(left, right, sums) };
-    }
-    for (left, right) in left.chunks_exact(TILE).zip(right.chunks_exact(PANEL)) {
-        for (sums, left) in sums.iter_mut().zip(left) {
-            for (sum, right) in sums.iter_mut().zip(right) {
-                *sum += (0..QUAD).map(|l| i32::from(left[l]) * i32::from(right[l])).sum::<i32>();
-            }
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vnni")]
-fn tile_vnni(left: &[[i8; QUAD]], right: &[[u8; QUAD]], sums: &mut [[i32; PANEL]; TILE]) {
-    use std::arch::x86_64::*;
-    let mut wide = [[_mm512_setzero_si512(); 2]; TILE];
-    let (lines, _) = left.as_chunks::<TILE>();
-    let (panels, _) = right.as_chunks::<PANEL>();
-    for (line, panel) in lines.iter().zip(panels) {
-        // SAFETY: a line of a panel is 128 bytes; loads are unaligned.
-        let halves = unsafe { [_mm512_loadu_si512(panel.as_ptr().cast()), _mm512_loadu_si512(panel.as_ptr().add(16).cast())] };
-        for i in 0..TILE {
-            let quad = _mm512_set1_epi32(i32::from_ne_bytes(line[i].map(|byte| byte as u8)));
-            wide[i][0] = _mm512_dpbusd_epi32(wide[i][0], halves[0], quad);
-            wide[i][1] = _mm512_dpbusd_epi32(wide[i][1], halves[1], quad);
-        }
-    }
-    for (sums, wide) in sums.iter_mut().zip(wide) {
-        // SAFETY: 32 numbers of four bytes; stores are unaligned.
-        unsafe {
-            _mm512_storeu_si512(sums.as_mut_ptr().cast(), wide[0]);
-            _mm512_storeu_si512(sums.as_mut_ptr().add(16).cast(), wide[1]);
-        }
-    }
 }
 
 /// Turns a row by random signs and Hadamard matrices, so that no component stands out: the length and all products stay.
@@ -312,17 +318,21 @@ mod tests {
     }
 
     #[test]
-    fn every_way_gives_the_same_sums() {
+    fn every_way_gives_the_same() {
         let left: Vec<[i8; QUAD]> = (0..TILE * 5).map(|at| std::array::from_fn(|l| (at * 31 + l * 7) as i8)).collect();
         let right: Vec<[u8; QUAD]> = (0..PANEL * 5).map(|at| std::array::from_fn(|l| (at * 13 + l * 101) as u8)).collect();
-        let mut sums = [[0; PANEL]; TILE];
-        tile(&left, &right, &mut sums);
-        for (i, sums) in sums.iter().enumerate() {
-            for (j, sum) in sums.iter().enumerate() {
-                let terms = (0..5).flat_map(|quad| (0..QUAD).map(move |l| (quad * TILE + i, quad * PANEL + j, l)));
-                assert_eq!(*sum, terms.map(|(a, b, l)| i32::from(left[a][l]) * i32::from(right[b][l])).sum::<i32>());
-            }
-        }
+        let numbers = |count: usize, step: usize| -> Vec<f32> { (0..count).map(|at| (at * step % 97) as f32 - 48.0).collect() };
+        let (row_scales, corrections, scales) = (numbers(7, 5), [-3000; 7], numbers(PANEL, 7));
+        let (row_lows, row_limits, lows, limits) = (numbers(7, 11), vec![-4e6; 7], numbers(PANEL, 3), vec![-5e6; PANEL]);
+        let near = NearPairs { row_lows: &row_lows, row_limits: &row_limits, lows: &lows, limits: &limits };
+        let (row_scales, corrections, scales) = (&row_scales[..], &corrections[..], scales.first_chunk().unwrap());
+        let tile = Tile { left: &left, right: &right, row_scales, corrections, scales, near: &near, first: 0, panel: 0 };
+        let [mut plain, mut fast] = [(vec![0.0; 7 * PANEL], vec![0; 7]), (vec![0.0; 7 * PANEL], vec![0; 7])];
+        tile.multiply_plainly(&mut plain.0, PANEL, &mut plain.1);
+        tile.multiply(&mut fast.0, PANEL, &mut fast.1);
+        assert_eq!(plain, fast);
+        let marked: u32 = plain.1.iter().map(|mask| mask.count_ones()).sum();
+        assert!((1..7 * PANEL as u32).contains(&marked), "{marked}");
     }
 
     #[test]

@@ -25,6 +25,11 @@ impl NearPairs<'_> {
         mark(isa, self, products, stride, rows, masks);
     }
 
+    /// Masks of a row.
+    pub(super) fn strips(&self) -> usize {
+        self.lows.len() / STRIP
+    }
+
     /// The mask of a row and a strip.
     #[inline(always)]
     pub(super) fn mask(&self, row: usize, strip: usize, products: &[f32; STRIP]) -> u32 {
@@ -44,7 +49,7 @@ for_each_isa! {
 
 #[inline(always)]
 fn mark_body(near: &NearPairs<'_>, products: &[f32], stride: usize, rows: usize, masks: &mut [u32]) {
-    let strips = near.lows.len() / STRIP;
+    let strips = near.strips();
     for (row, (masks, products)) in masks.chunks_exact_mut(strips).zip(products.chunks(stride)).enumerate().take(rows) {
         for (strip, (mask, products)) in masks.iter_mut().zip(products.as_chunks::<STRIP>().0).enumerate() {
             *mask = near.mask(row, strip, products);

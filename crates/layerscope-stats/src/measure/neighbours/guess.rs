@@ -20,7 +20,9 @@ pub(super) fn bounds(isa: Isa, cloud: &Cloud<'_>, filter: &Filter<'_>, k: usize,
     if 4 * rank > sample.len() {
         return vec![f32::INFINITY; cloud.len()];
     }
-    let columns: Vec<Side> = sample.chunks(BLOCK).map(|places| filter.side(places)).collect();
+    // A few first: they tell of most of the others that they are too far.
+    let (first, others) = sample.split_at(STRIP.min(sample.len()));
+    let columns: Vec<Side> = std::iter::once(first).chain(others.chunks(BLOCK)).map(|places| filter.side(places)).collect();
     let found = in_order_with(threads, filter.sides.len(), Memory::new, |memory, block| {
         let own = &filter.sides[block];
         let mut nearest = vec![vec![f32::INFINITY; rank]; own.places.len()];

@@ -164,7 +164,7 @@ impl<'a> Search<'a> {
     /// Empties the rows that have found fewer than k within their guess, and returns them.
     fn take_failed(&mut self) -> Vec<u32> {
         let blocks = self.found.iter_mut().map(|block| block.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()));
-        let failed = (0..).zip(blocks.flatten()).filter_map(|(place, own)| (!own.prune(self.k)).then_some((place, own)));
+        let failed = (0..).zip(blocks.flatten()).filter(|(_, own)| !own.is_complete(self.k));
         failed
             .map(|(place, own)| {
                 *own = Candidates::new(self.k, f32::INFINITY);
@@ -176,23 +176,37 @@ impl<'a> Search<'a> {
     /// The k nearest of every row of a block, measured in f64; all else that may be within reach, if wanted; and how far that is.
     fn exact(&self, block: usize, k: usize, spare: bool) -> Vec<(Vec<Near>, Vec<Candidate>, f32)> {
         let given = |place: u32| self.cloud.given[place as usize];
+        let (mut highs, mut exact): (Vec<f32>, Vec<(Near, Candidate)>) = Default::default();
         let of_row = |(place, candidates): (u32, &mut Candidates)| {
-            let all = std::mem::take(&mut candidates.near);
-            let mut highs: Vec<f32> = all.iter().map(|near| near.high).collect();
-            highs.sort_unstable_by(f32::total_cmp);
-            let (limit, reach) = (highs[k - 1], highs[self.k - 1]);
-            let (near, far): (Vec<Candidate>, Vec<Candidate>) =
-                all.iter().filter(|near| near.low <= reach).partition(|near| near.low <= limit);
-            let exact = |(at, near_one): (usize, &Candidate)| {
+            let mut all = std::mem::take(&mut candidates.near);
+            highs.clear();
+            highs.extend(all.iter().map(|near| near.high));
+            let (nearer, &mut reach, _) = highs.select_nth_unstable_by(self.k - 1, f32::total_cmp);
+            let limit = if k < self.k { *nearer.select_nth_unstable_by(k - 1, f32::total_cmp).1 } else { reach };
+            all.retain(|near| near.low <= reach);
+            // Those to be measured first.
+            let mut count = 0;
+            for at in 0..all.len() {
+                if all[at].low <= limit {
+                    all.swap(at, count);
+                    count += 1;
+                }
+            }
+            let (near, far) = all.split_at(count);
+            exact.clear();
+            for (at, other) in near.iter().enumerate() {
                 near.get(at + AHEAD).iter().for_each(|later| prefetch_row(self.cloud.state(later.row)));
-                let square = square_distance_f32(self.isa, self.cloud.state(place), self.cloud.state(near_one.row));
-                (Near { square, row: given(near_one.row) }, *near_one)
-            };
-            let mut exact: Vec<(Near, Candidate)> = near.iter().enumerate().map(exact).collect();
-            exact.sort_unstable_by(|(a, _), (b, _)| a.order(b));
-            let others = exact[k..].iter().map(|(_, other)| other).chain(&far).filter(|_| spare);
+                let square = square_distance_f32(self.isa, self.cloud.state(place), self.cloud.state(other.row));
+                exact.push((Near { square, row: given(other.row) }, *other));
+            }
+            if k < count {
+                exact.select_nth_unstable_by(k, |(a, _), (b, _)| a.order(b));
+            }
+            let (nearest, others) = exact.split_at_mut(k);
+            nearest.sort_unstable_by(|(a, _), (b, _)| a.order(b));
+            let others = others.iter().map(|(_, other)| other).chain(far).filter(|_| spare);
             let others = others.map(|other| Candidate { row: given(other.row), ..*other }).collect();
-            (exact[..k].iter().map(|(near, _)| *near).collect(), others, reach)
+            (nearest.iter().map(|(near, _)| *near).collect(), others, reach)
         };
         (block as u32 * BLOCK as u32..).zip(self.lock(block).iter_mut()).map(of_row).collect()
     }
@@ -232,15 +246,16 @@ impl Candidates {
         self.bound
     }
 
-    /// Leaves out what k others are nearer than. Returns whether k are within the guess, so that all that are nearer than the k-th of them are known.
-    fn prune(&mut self, k: usize) -> bool {
+    /// Leaves out what k others are nearer than; there are more than k.
+    fn prune(&mut self, k: usize) {
         let mut highs: Vec<f32> = self.near.iter().map(|near| near.high).collect();
-        if highs.len() < k {
-            return false;
-        }
         let (_, &mut last, _) = highs.select_nth_unstable_by(k - 1, f32::total_cmp);
         self.bound = last.min(self.guess);
         self.near.retain(|near| near.low <= self.bound);
-        last <= self.guess
+    }
+
+    /// Whether k are within the guess, so that all that are nearer than the k-th of them are known.
+    fn is_complete(&self, k: usize) -> bool {
+        self.near.iter().filter(|near| near.high <= self.guess).count() >= k
     }
 }
