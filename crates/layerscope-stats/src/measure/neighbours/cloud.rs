@@ -7,6 +7,7 @@ use layerscope_compute::for_each_isa;
 
 use crate::kernels::square_norms;
 use crate::sketch::mean_of;
+use crate::vectors::{square_distance_f32, square_distance_narrow};
 use layerscope_compute::parallel::{in_order_with, in_parts};
 
 /// Rows that are compared together.
@@ -87,6 +88,21 @@ impl<'a> Cloud<'a> {
         for (own, &place) in centred.chunks_exact_mut(self.dim).zip(places) {
             move_and_scale(self.isa, self.state(place), &self.centre, self.scale, own);
         }
+    }
+}
+
+impl Cloud<'_> {
+    /// Bounds of the squared distance between two places, centred and scaled. Differences of states lose nothing to their centre.
+    pub fn distance(&self, a: u32, b: u32) -> (f32, f32) {
+        let (a, b) = (self.state(a), self.state(b));
+        // Where squares could leave the range of f32, in f64.
+        let square = match (1e-15..1e15).contains(&self.scale) {
+            true => f64::from(square_distance_narrow(self.isa, a, b)),
+            false => square_distance_f32(self.isa, a, b),
+        };
+        // A sum of d squares in 64 lanes is off by at most (d / 64 + 10) u of itself; the rest is for what is done with it here.
+        let (square, off) = (square * self.scale * self.scale, (self.dim as f64 / 64.0 + 32.0) * ROUNDING);
+        ((square * (1.0 - off) - 1e-37) as f32, (square * (1.0 + off) + 1e-37) as f32)
     }
 }
 

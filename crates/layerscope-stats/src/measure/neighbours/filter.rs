@@ -9,8 +9,12 @@ use layerscope_compute::parallel::in_order_with;
 /// Columns looked at together.
 pub(super) const STRIP: usize = 32;
 
-/// Products of bytes are worth while as long as they let fewer than one pair in so many pass.
-const ONE_IN: usize = 16;
+/// Products of bytes are worth while as long as fewer than `dim` pairs in so many pass: one that does costs as much as f32 instead of bytes costs for so
+/// many components.
+const PASSING: usize = 7000;
+
+/// Bounds from products of bytes suffice as long as they keep no more than so many times the pairs that are near.
+const COARSE: usize = 3;
 
 /// Pairs looked at to find that out: so many rows with so many others.
 const LEFT: usize = 96;
@@ -51,6 +55,17 @@ pub(super) struct Filter<'a> {
     cloud: &'a Cloud<'a>,
     pub sides: Vec<Side>,
     margin: f64,
+    /// Whether its bounds leave so many candidates that pairs are better measured at once.
+    pub is_coarse: bool,
+}
+
+/// How many of some pairs are near, which the filter lets pass, and which its bounds on either side would keep.
+#[derive(Default)]
+struct Look {
+    pairs: usize,
+    near: usize,
+    passing: usize,
+    kept: usize,
 }
 
 impl<'a> Filter<'a> {
@@ -65,18 +80,23 @@ impl<'a> Filter<'a> {
         let mut sides = in_order_with(threads, blocks.len(), Vec::new, |centred, block| Side::new(cloud, bytes, blocks[block], centred));
         let margin = sides.iter().map(|side| side.margin(cloud.dim)).fold(0.0, f64::max);
         sides.iter_mut().for_each(|side| side.set_margin(cloud, margin));
-        Filter { cloud, sides, margin }
+        Filter { cloud, sides, margin, is_coarse: false }
     }
 
     /// The same, or one that loses less where this one would let too many pairs pass, given how far (squared) neighbours will be looked for.
-    pub fn or_better(self, isa: Isa, bounds: &[f32], threads: usize) -> Filter<'a> {
-        let bytes = self.sides.iter().any(Side::is_bytes);
-        let poor = bytes && self.passing(isa, bounds) > 1.0 / ONE_IN as f64;
-        if poor { Filter::of(self.cloud, false, threads) } else { self }
+    pub fn or_better(mut self, isa: Isa, bounds: &[f32], threads: usize) -> Filter<'a> {
+        if self.sides.iter().any(Side::is_bytes) {
+            let look = self.look(isa, bounds);
+            if look.passing * PASSING > look.pairs * self.cloud.dim {
+                return Filter::of(self.cloud, false, threads);
+            }
+            self.is_coarse = look.kept > COARSE * look.near;
+        }
+        self
     }
 
-    /// Share of pairs that it would let pass, from a look at some.
-    fn passing(&self, isa: Isa, bounds: &[f32]) -> f64 {
+    /// What it would do, from a look at some pairs.
+    fn look(&self, isa: Isa, bounds: &[f32]) -> Look {
         let cloud = self.cloud;
         let spread = |count: usize, first: usize| {
             let places = (0..count).map(|at| (at * cloud.len() / count + first) as u32).filter(|place| (*place as usize) < cloud.len());
@@ -85,15 +105,18 @@ impl<'a> Filter<'a> {
             (places, rows)
         };
         let ((left, left_rows), (right, right_rows)) = (spread(LEFT, 0), spread(RIGHT, 1));
-        let mut passing = 0;
+        let mut look = Look { pairs: left.len() * right.len(), ..Look::default() };
         for (&a, a_row) in left.iter().zip(left_rows.chunks_exact(cloud.dim)) {
             for (&b, b_row) in right.iter().zip(right_rows.chunks_exact(cloud.dim)) {
                 let (a, b) = (a as usize, b as usize);
-                let lost = (cloud.squares[a] + cloud.squares[b]) * self.margin;
-                passing += usize::from(square_distance_narrow(isa, a_row, b_row) - lost as f32 <= bounds[a].max(bounds[b]));
+                let lost = ((cloud.squares[a] + cloud.squares[b]) * self.margin) as f32;
+                let (distance, bound) = (square_distance_narrow(isa, a_row, b_row), bounds[a].max(bounds[b]));
+                look.near += usize::from(distance <= bound);
+                look.passing += usize::from(distance - lost <= bound);
+                look.kept += usize::from(distance - 2.0 * lost <= bound);
             }
         }
-        passing as f64 / (left.len() * right.len()).max(1) as f64
+        look
     }
 
     /// The rows at these places as a side, to be multiplied with those of this filter.

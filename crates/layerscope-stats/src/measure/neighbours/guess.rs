@@ -33,7 +33,8 @@ pub(super) fn bounds(isa: Isa, cloud: &Cloud<'_>, filter: &Filter<'_>, k: usize,
             let masks = memory.masks.chunks_exact(columns.lows.len() / STRIP);
             for (i, (nearest, masks)) in nearest.iter_mut().zip(masks).enumerate() {
                 for j in marked(masks, columns.places.len()) {
-                    let (_, away) = own.distance(i, columns, j, memory.products[i * BLOCK + j]);
+                    let (low, high) = own.distance(i, columns, j, memory.products[i * BLOCK + j]);
+                    let away = 0.5 * (low + high);
                     if away < nearest[rank - 1] && columns.places[j] != own.places[i] {
                         let at = nearest.partition_point(|near| *near <= away);
                         nearest[at..].rotate_right(1);

@@ -51,7 +51,7 @@ pub(super) fn nearest(states: &[f32], dim: usize, rows: &[u32], (k, more): (usiz
     let guesses = guess::bounds(isa, &cloud, &filter, k + more, threads);
     let filter = filter.or_better(isa, &guesses, threads);
     let sides = &filter.sides;
-    let mut search = Search::new(isa, &cloud, k + more, &guesses);
+    let mut search = Search::new(isa, &cloud, k + more, filter.is_coarse, &guesses);
     // Near blocks first; and blocks of pairs that follow each other are different ones, so that threads do not wait for each other.
     let pairs: Vec<(usize, usize)> = (0..sides.len()).flat_map(|apart| (apart..sides.len()).map(move |j| (j - apart, j))).collect();
     in_order_with(threads, pairs.len(), Memory::new, |memory, at| {
@@ -81,6 +81,8 @@ struct Search<'a> {
     isa: Isa,
     cloud: &'a Cloud<'a>,
     k: usize,
+    /// Whether pairs are measured as soon as they pass the filter.
+    measures: bool,
     /// By blocks.
     found: Vec<Mutex<Vec<Candidates>>>,
 }
@@ -97,9 +99,9 @@ struct Candidates {
 }
 
 impl<'a> Search<'a> {
-    fn new(isa: Isa, cloud: &'a Cloud<'a>, k: usize, guesses: &[f32]) -> Search<'a> {
+    fn new(isa: Isa, cloud: &'a Cloud<'a>, k: usize, measures: bool, guesses: &[f32]) -> Search<'a> {
         let block = |guesses: &[f32]| Mutex::new(guesses.iter().map(|guess| Candidates::new(k, *guess)).collect());
-        Search { isa, cloud, k, found: guesses.chunks(BLOCK).map(block).collect() }
+        Search { isa, cloud, k, measures, found: guesses.chunks(BLOCK).map(block).collect() }
     }
 
     fn lock(&self, block: usize) -> MutexGuard<'_, Vec<Candidates>> {
@@ -118,16 +120,21 @@ impl<'a> Search<'a> {
         left.multiply_near(self.isa, right, (&own_limits, &limits), memory);
         let mut ours = self.lock(block);
         let mut theirs = (block != other_block).then(|| self.lock(other_block));
-        let strips = right.lows.len() / STRIP;
+        let (strips, mut passing) = (right.lows.len() / STRIP, Vec::new());
         for (i, masks) in memory.masks.chunks_exact(strips).enumerate().take(left.places.len()) {
             let row = &memory.products[i * BLOCK..][..BLOCK];
-            for j in marked(masks, right.places.len()) {
+            passing.clear();
+            passing.extend(marked(masks, right.places.len()));
+            for (at, &j) in passing.iter().enumerate() {
+                if self.measures {
+                    passing.get(at + 1).iter().for_each(|next| prefetch_row(self.cloud.state(right.places[**next])));
+                }
                 // Bounds may have come nearer since the mask was made; pairs of a block with itself come twice.
                 let near = right.lows[j] - 2.0 * row[j] <= own_limits[i] || left.lows[i] - 2.0 * row[j] <= limits[j];
                 if !near || block == other_block && j <= i {
                     continue;
                 }
-                let (low, high) = left.distance(i, right, j, row[j]);
+                let (low, high) = self.distance((left, i), (right, j), row[j]);
                 let (own, other) = match &mut theirs {
                     Some(theirs) => (&mut ours[i], &mut theirs[j]),
                     None => {
@@ -154,10 +161,18 @@ impl<'a> Search<'a> {
             for j in marked(masks, right.places.len()) {
                 let near = right.lows[j] - 2.0 * row[j] <= own.bound - left.lows[i];
                 if near && right.places[j] != place {
-                    let (low, high) = left.distance(i, right, j, row[j]);
+                    let (low, high) = self.distance((left, i), (right, j), row[j]);
                     own.offer(self.k, Candidate { low, high, row: right.places[j] });
                 }
             }
+        }
+    }
+
+    /// Bounds of the squared distance between rows of two sides, whose product is given.
+    fn distance(&self, (left, i): (&Side, usize), (right, j): (&Side, usize), product: f32) -> (f32, f32) {
+        match self.measures {
+            true => self.cloud.distance(left.places[i], right.places[j]),
+            false => left.distance(i, right, j, product),
         }
     }
 
