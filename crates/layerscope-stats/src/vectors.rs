@@ -26,23 +26,44 @@ pub(crate) fn square_distance_narrow(isa: Isa, a: &[f32], b: &[f32]) -> f32 {
     sum
 }
 
+/// a.b in f32 throughout.
+pub(crate) fn dot_narrow(isa: Isa, a: &[f32], b: &[f32]) -> f32 {
+    let mut sum = 0.0;
+    dot_of_narrow(isa, a, b, &mut sum);
+    sum
+}
+
 for_each_isa! {
     fn square_distance_of_narrow = square_distance_narrow_body; (a: &[f32], b: &[f32], sum: &mut f32)
 }
 
 #[inline(always)]
 fn square_distance_narrow_body(a: &[f32], b: &[f32], sum: &mut f32) {
+    *sum = narrow_sum(a, b, |x, y, sum| (x - y).mul_add(x - y, sum));
+}
+
+for_each_isa! {
+    fn dot_of_narrow = dot_narrow_body; (a: &[f32], b: &[f32], sum: &mut f32)
+}
+
+#[inline(always)]
+fn dot_narrow_body(a: &[f32], b: &[f32], sum: &mut f32) {
+    *sum = narrow_sum(a, b, |x, y, sum| x.mul_add(y, sum));
+}
+
+#[inline(always)]
+fn narrow_sum(a: &[f32], b: &[f32], add: impl Fn(f32, f32, f32) -> f32) -> f32 {
     /// Four vectors of 16, so that none waits for its last sum.
     const WIDE: usize = 64;
     let mut lanes = [0.0f32; WIDE];
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<WIDE>(), b.as_chunks::<WIDE>());
     for (x, y) in a.iter().zip(b) {
         for l in 0..WIDE {
-            lanes[l] = (x[l] - y[l]).mul_add(x[l] - y[l], lanes[l]);
+            lanes[l] = add(x[l], y[l], lanes[l]);
         }
     }
     for ((lane, x), y) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
-        *lane = (x - y).mul_add(x - y, *lane);
+        *lane = add(*x, *y, *lane);
     }
     let mut width = WIDE;
     while width > 1 {
@@ -51,7 +72,7 @@ fn square_distance_narrow_body(a: &[f32], b: &[f32], sum: &mut f32) {
             lanes[l] += lanes[l + width];
         }
     }
-    *sum = lanes[0];
+    lanes[0]
 }
 
 for_each_isa! {

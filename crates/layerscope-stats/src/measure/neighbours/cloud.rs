@@ -1,11 +1,14 @@
-//! Rows made ready for a search: centred and scaled.
+//! Rows as a search sees them: centred and scaled.
+
+use std::borrow::Cow;
 
 use layerscope_compute::cpu::Isa;
 use layerscope_compute::for_each_isa;
 
 use crate::kernels::square_norms;
 use crate::sketch::mean_of;
-use layerscope_compute::parallel::in_parts;
+use crate::vectors::{square_distance_f32, square_distance_narrow};
+use layerscope_compute::parallel::{in_order_with, in_parts};
 
 /// Rows that are compared together.
 pub(super) const BLOCK: usize = 384;
@@ -13,41 +16,93 @@ pub(super) const BLOCK: usize = 384;
 /// 2^-24: half the distance from 1 to the next f32.
 pub(super) const ROUNDING: f64 = 1.0 / 16_777_216.0;
 
-/// Rows as the search sees them.
-pub(super) struct Cloud {
+/// Rows of states in some order. Centred, scaled so that nothing over- or underflows, and rounded to f32, they are made when they are needed.
+pub(super) struct Cloud<'a> {
+    isa: Isa,
     pub dim: usize,
-    /// Centred, scaled so that nothing over- or underflows, rounded to f32.
-    pub centred: Vec<f32>,
-    /// Of those, ||a||^2.
+    states: Cow<'a, [f32]>,
+    /// Of every place, its row of the states.
+    rows: Cow<'a, [u32]>,
+    /// Of every place, its place among the rows as they were given.
+    pub given: Vec<u32>,
+    centre: Vec<f64>,
+    scale: f64,
+    /// ||a||^2 of centred rows.
     pub squares: Vec<f64>,
 }
 
-impl Cloud {
-    /// Of these rows of states with `dim` components.
-    pub fn new(states: &[f32], dim: usize, rows: &[u32], threads: usize) -> Cloud {
-        let isa = Isa::detect();
+impl<'a> Cloud<'a> {
+    /// Of these rows of states with `dim` components, in their order.
+    pub fn new(isa: Isa, states: &'a [f32], dim: usize, rows: &'a [u32], threads: usize) -> Cloud<'a> {
         let (centre, largest) = centre(isa, states, dim, rows, threads);
         let scale = if largest > 0.0 { 1.0 / largest } else { 1.0 };
-        let mut centred = vec![0.0; rows.len() * dim];
-        in_parts(threads, &mut centred, BLOCK * dim, |at, part| {
-            for (own, &row) in part.chunks_exact_mut(dim).zip(&rows[at * BLOCK..]) {
-                move_and_scale(isa, &states[row as usize * dim..][..dim], &centre, scale, own);
+        let given = (0..rows.len() as u32).collect();
+        let mut cloud = Cloud { isa, dim, states: states.into(), rows: rows.into(), given, centre, scale, squares: Vec::new() };
+        let blocks = rows.len().div_ceil(BLOCK);
+        let squares = in_order_with(threads, blocks, Vec::new, |centred, at| {
+            let places: Vec<u32> = (at * BLOCK..rows.len().min((at + 1) * BLOCK)).map(|place| place as u32).collect();
+            let within: Vec<u32> = (0..places.len() as u32).collect();
+            let mut squares = vec![0.0; places.len()];
+            cloud.fill_centred(&places, centred);
+            square_norms(isa, centred, dim, &within, &mut squares);
+            squares
+        });
+        let squares = squares.concat();
+        cloud.squares = squares;
+        cloud
+    }
+
+    /// The same rows in another order, one after another in memory.
+    pub fn in_order(self, order: &[u32], threads: usize) -> Cloud<'a> {
+        let mut states = vec![0.0; order.len() * self.dim];
+        in_parts(threads, &mut states, BLOCK * self.dim, |at, part| {
+            for (own, &place) in part.chunks_exact_mut(self.dim).zip(&order[at * BLOCK..]) {
+                own.copy_from_slice(self.state(place));
             }
         });
-        let all: Vec<u32> = (0..rows.len() as u32).collect();
-        let mut squares = vec![0.0; rows.len()];
-        square_norms(isa, &centred, dim, &all, &mut squares);
-        Cloud { dim, centred, squares }
+        let of = |place: &u32| (self.given[*place as usize], self.squares[*place as usize]);
+        let (given, squares) = order.iter().map(of).unzip();
+        Cloud { states: states.into(), rows: (0..order.len() as u32).collect(), given, squares, ..self }
     }
 
     /// Number of rows.
     pub fn len(&self) -> usize {
-        self.squares.len()
+        self.given.len()
     }
 
-    /// A centred row by its place.
-    pub fn row(&self, place: usize) -> &[f32] {
-        &self.centred[place * self.dim..][..self.dim]
+    /// The state at a place as it was given.
+    pub fn state(&self, place: u32) -> &[f32] {
+        &self.states[self.rows[place as usize] as usize * self.dim..][..self.dim]
+    }
+
+    /// Centred rows at these places.
+    pub fn centred(&self, places: &[u32]) -> Vec<f32> {
+        let mut centred = Vec::new();
+        self.fill_centred(places, &mut centred);
+        centred
+    }
+
+    /// The same in memory that is used again.
+    pub fn fill_centred(&self, places: &[u32], centred: &mut Vec<f32>) {
+        centred.resize(places.len() * self.dim, 0.0);
+        for (own, &place) in centred.chunks_exact_mut(self.dim).zip(places) {
+            move_and_scale(self.isa, self.state(place), &self.centre, self.scale, own);
+        }
+    }
+}
+
+impl Cloud<'_> {
+    /// Bounds of the squared distance between two places, centred and scaled. Differences of states lose nothing to their centre.
+    pub fn distance(&self, a: u32, b: u32) -> (f32, f32) {
+        let (a, b) = (self.state(a), self.state(b));
+        // Where squares could leave the range of f32, in f64.
+        let square = match (1e-15..1e15).contains(&self.scale) {
+            true => f64::from(square_distance_narrow(self.isa, a, b)),
+            false => square_distance_f32(self.isa, a, b),
+        };
+        // A sum of d squares in 64 lanes is off by at most (d / 64 + 10) u of itself; the rest is for what is done with it here.
+        let (square, off) = (square * self.scale * self.scale, (self.dim as f64 / 64.0 + 32.0) * ROUNDING);
+        ((square * (1.0 - off) - 1e-37) as f32, (square * (1.0 + off) + 1e-37) as f32)
     }
 }
 

@@ -1,19 +1,21 @@
 //! Exact distances to nearest neighbours, of a cloud of points and of parts of it.
 //!
-//! `guess.rs` guesses how far neighbours are and `filter.rs` tells of nearly all pairs that they are farther apart; the others are measured in f32,
-//! and those within its rounding bound of the nearest in f64. What is found depends neither on threads nor on how good guess and filter are.
+//! `order.rs` puts rows that are near each other together, `guess.rs` guesses how far neighbours are, and `filter.rs` tells of nearly all pairs that they
+//! are farther apart; what its bounds leave is measured in f64. What is found depends neither on threads nor on how good order, guess and filter are.
 
 mod cloud;
 mod filter;
 mod guess;
+mod order;
 mod search;
 
 use std::cmp::Ordering;
 
 use layerscope_compute::cpu::Isa;
 
+use self::search::{Candidate, Lists};
 use crate::vectors::square_distance_f32;
-use layerscope_compute::parallel::in_order;
+use layerscope_compute::parallel::{in_order, in_parts};
 
 /// Neighbours that are looked for beside those asked for, so that lists suffice for most points of a part of the cloud. With 36 neighbours, 3
 /// points in 1000 do not have two in their own batch of 4096 out of 20,000; and in ten dimensions the 36th is only 6 % farther than the 20th.
@@ -21,6 +23,9 @@ const SPARE: usize = 16;
 
 /// One in so many points of a part may be searched for directly; with more a search of its own is faster.
 const ONE_IN: usize = 8;
+
+/// Points whose lists are read together.
+const MANY: usize = 512;
 
 /// A neighbour.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -46,15 +51,22 @@ pub(super) struct Neighbours {
     /// How many others each list holds.
     k: usize,
     lists: Vec<Near>,
+    /// What else may be within reach of each, measured only where lists do not suffice.
+    spare: Vec<Vec<Candidate>>,
+    reach: Vec<f32>,
 }
 
 impl Neighbours {
     /// Looks for `k` and some spare ones, or as many as there are.
     pub fn new(states: &[f32], dim: usize, k: usize, threads: usize) -> Neighbours {
         let (different, place) = without_duplicates(states, dim);
-        let k = (k + SPARE).min(different.len().saturating_sub(1));
-        let lists = if k > 0 { search::nearest(states, dim, &different, k, threads) } else { Vec::new() };
-        Neighbours { different, place, k, lists }
+        let others = different.len().saturating_sub(1);
+        let k = k.min(others);
+        let Lists { near, spare, reach } = match k {
+            0 => Lists::default(),
+            k => search::nearest(states, dim, &different, (k, SPARE.min(others - k)), threads),
+        };
+        Neighbours { different, place, k, lists: near, spare, reach }
     }
 
     /// Places of the different ones among these rows, ascending.
@@ -71,31 +83,51 @@ impl Neighbours {
         assert!(k < members.len(), "{k} neighbours among {} points", members.len());
         let mut is_member = vec![false; self.different.len()];
         members.iter().for_each(|place| is_member[*place as usize] = true);
-        let list = |place: u32| self.lists[place as usize * self.k..][..self.k].iter().filter(|near| is_member[near.row as usize]).take(k);
-        let short: Vec<u32> = members.iter().copied().filter(|place| list(*place).count() < k).collect();
-        if short.len() > members.len() / ONE_IN {
-            let rows: Vec<u32> = members.iter().map(|place| self.different[*place as usize]).collect();
-            return search::nearest(states, dim, &rows, k, threads).iter().map(|near| near.square.sqrt()).collect();
-        }
         let state = |place: u32| &states[self.different[place as usize] as usize * dim..][..dim];
         let isa = Isa::detect();
+        let square = |a: u32, b: u32| square_distance_f32(isa, state(a), state(b));
+        let mut distances = vec![f64::NAN; members.len() * k];
+        in_parts(threads, &mut distances, MANY * k, |part, distances| {
+            for (own, place) in distances.chunks_exact_mut(k).zip(&members[part * MANY..]) {
+                self.fill_known(*place, &is_member, square, own);
+            }
+        });
+        let short: Vec<usize> = (0..members.len()).filter(|at| distances[at * k + k - 1].is_nan()).collect();
+        if short.len() > members.len() / ONE_IN {
+            let rows: Vec<u32> = members.iter().map(|place| self.different[*place as usize]).collect();
+            return search::nearest(states, dim, &rows, (k, 0), threads).near.iter().map(|near| near.square.sqrt()).collect();
+        }
         let searched = in_order(threads, short.len(), |at| {
-            let others = members.iter().filter(|place| **place != short[at]);
-            let mut all: Vec<f64> = others.map(|place| square_distance_f32(isa, state(short[at]), state(*place))).collect();
+            let place = members[short[at]];
+            let others = members.iter().filter(|other| **other != place);
+            let mut all: Vec<f64> = others.map(|other| square(place, *other)).collect();
             all.select_nth_unstable_by(k - 1, f64::total_cmp);
             all.truncate(k);
             all.sort_unstable_by(f64::total_cmp);
             all
         });
-        let mut searched = short.iter().zip(searched).peekable();
-        let mut distances = Vec::with_capacity(members.len() * k);
-        for place in members {
-            match searched.next_if(|(short, _)| *short == place) {
-                Some((_, found)) => distances.extend(found.iter().map(|square| square.sqrt())),
-                None => distances.extend(list(*place).map(|near| near.square.sqrt())),
-            }
-        }
+        short.iter().zip(searched).for_each(|(at, found)| distances[at * k..][..k].copy_from_slice(&found));
+        distances.iter_mut().for_each(|distance| *distance = distance.sqrt());
         distances
+    }
+
+    /// Squared distances to the nearest members, as many as there is room for; the last stays as it is where what is known of a point does not suffice.
+    fn fill_known(&self, place: u32, is_member: &[bool], square: impl Fn(u32, u32) -> f64, found: &mut [f64]) {
+        let at = place as usize;
+        let near = self.lists[at * self.k..][..self.k].iter().filter(|near| is_member[near.row as usize]);
+        let listed = near.zip(found.iter_mut()).map(|(near, found)| *found = near.square).count();
+        let missing = &mut found[listed..];
+        if missing.is_empty() {
+            return;
+        }
+        // Farther than all of the list: of these, the nearest are measured.
+        let spare = || self.spare[at].iter().filter(|other| is_member[other.row as usize]);
+        let mut highs: Vec<f32> = spare().map(|other| other.high).collect();
+        highs.sort_unstable_by(f32::total_cmp);
+        let Some(limit) = highs.get(missing.len() - 1).filter(|high| **high <= self.reach[at]) else { return };
+        let mut others: Vec<f64> = spare().filter(|other| other.low <= *limit).map(|other| square(place, other.row)).collect();
+        others.sort_unstable_by(f64::total_cmp);
+        missing.copy_from_slice(&others[..missing.len()]);
     }
 }
 

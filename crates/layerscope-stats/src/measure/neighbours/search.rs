@@ -2,52 +2,87 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use layerscope_compute::cpu::{Floats, Isa};
-use layerscope_compute::for_each_isa;
+use layerscope_compute::cpu::Isa;
 
-use super::cloud::{BLOCK, Cloud, ROUNDING};
-use super::filter::{Filter, STRIP, Side};
-use super::{Near, guess};
+use super::cloud::{BLOCK, Cloud};
+use super::filter::{Filter, Memory, STRIP, Side};
+use super::{Near, guess, order};
 use crate::kernels::prefetch;
-use crate::vectors::{square_distance_f32, square_distance_narrow};
+use crate::vectors::square_distance_f32;
 use layerscope_compute::parallel::{in_order, in_order_with};
 
-/// The `k` nearest others of each of `rows`, ascending, row by row; `k` must be less than their number.
-pub(super) fn nearest(states: &[f32], dim: usize, rows: &[u32], k: usize, threads: usize) -> Vec<Near> {
-    assert!(k < rows.len(), "{k} neighbours among {} points", rows.len());
+/// Rows that are asked for before their turn comes.
+const AHEAD: usize = 2;
+
+/// Clouds of more rows are put in order first.
+const ORDERED: usize = 4096;
+
+/// The nearest others of rows, and what else may be near.
+#[derive(Default)]
+pub(super) struct Lists {
+    /// The k nearest others of each row, ascending, row by row.
+    pub near: Vec<Near>,
+    /// All others that may be within reach of a row, in no order.
+    pub spare: Vec<Vec<Candidate>>,
+    /// The squared distance up to which all others of a row are among those.
+    pub reach: Vec<f32>,
+}
+
+/// One that may be near.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate {
+    /// Bounds of its squared distance, centred and scaled.
+    pub low: f32,
+    pub high: f32,
+    /// Its place among the rows searched.
+    pub row: u32,
+}
+
+/// The `k` nearest others of each of `rows`, and roughly so many more; both together must be less than their number.
+pub(super) fn nearest(states: &[f32], dim: usize, rows: &[u32], (k, more): (usize, usize), threads: usize) -> Lists {
+    assert!(k + more < rows.len(), "{k} + {more} neighbours among {} points", rows.len());
     let isa = Isa::detect();
-    let cloud = Cloud::new(states, dim, rows, threads);
+    let mut cloud = Cloud::new(isa, states, dim, rows, threads);
+    if rows.len() > ORDERED {
+        let order = order::of(isa, &cloud, threads);
+        cloud = cloud.in_order(&order, threads);
+    }
     let filter = Filter::new(&cloud, threads);
-    let guesses = guess::bounds(isa, &cloud, &filter, k, threads);
-    let filter = filter.or_better(isa, &cloud, &guesses, threads);
+    let guesses = guess::bounds(isa, &cloud, &filter, k + more, threads);
+    let filter = filter.or_better(isa, &guesses, threads);
     let sides = &filter.sides;
-    let mut search = Search::new(isa, &cloud, k, &guesses);
-    let pairs: Vec<(usize, usize)> = (0..sides.len()).flat_map(|j| (0..=j).map(move |i| (i, j))).collect();
-    let memory = || (vec![0.0f32; BLOCK * BLOCK], Floats::default());
-    in_order_with(threads, pairs.len(), memory, |(products, packed), at| {
+    let mut search = Search::new(isa, &cloud, k + more, filter.is_coarse, &guesses);
+    // Near blocks first; and blocks of pairs that follow each other are different ones, so that threads do not wait for each other.
+    let pairs: Vec<(usize, usize)> = (0..sides.len()).flat_map(|apart| (apart..sides.len()).map(move |j| (j - apart, j))).collect();
+    in_order_with(threads, pairs.len(), Memory::new, |memory, at| {
         let (i, j) = pairs[at];
-        sides[i].multiply(isa, &sides[j], products, packed);
-        search.compare(products, (i, &sides[i]), (j, &sides[j]));
+        search.compare(memory, (i, &sides[i]), (j, &sides[j]));
     });
     // Again, and without a guess, the rows whose guess was too small.
     let failed = search.take_failed();
-    let failed: Vec<&[u32]> = failed.chunks(BLOCK).collect();
-    in_order_with(threads, failed.len(), memory, |(products, packed), at| {
-        let own = filter.side(&cloud, failed[at]);
-        for side in sides {
-            own.multiply(isa, side, products, packed);
-            search.compare_alone(products, &own, side);
-        }
+    let failed: Vec<&[u32]> = failed.chunks(failed.len().div_ceil(threads).clamp(1, BLOCK)).collect();
+    in_order_with(threads, failed.len(), Memory::new, |memory, at| {
+        let own = filter.side(failed[at]);
+        sides.iter().for_each(|side| search.compare_alone(memory, &own, side));
     });
-    in_order(threads, sides.len(), |block| search.exact(block, states, rows)).concat()
+    let found = in_order(threads, sides.len(), |block| search.exact(block, k, more > 0));
+    // In the order in which rows were given.
+    let n = cloud.len();
+    let mut lists = Lists { near: vec![Near::default(); n * k], spare: vec![Vec::new(); n], reach: vec![0.0; n] };
+    for ((near, spare, reach), &given) in found.into_iter().flatten().zip(&cloud.given) {
+        let given = given as usize;
+        lists.near[given * k..][..k].copy_from_slice(&near);
+        (lists.spare[given], lists.reach[given]) = (spare, reach);
+    }
+    lists
 }
 
 struct Search<'a> {
     isa: Isa,
-    cloud: &'a Cloud,
+    cloud: &'a Cloud<'a>,
     k: usize,
-    /// What the rounding of a squared distance in f32 can do to it, as a part of each row.
-    slacks: Vec<f32>,
+    /// Whether pairs are measured as soon as they pass the filter.
+    measures: bool,
     /// By blocks.
     found: Vec<Mutex<Vec<Candidates>>>,
 }
@@ -56,55 +91,50 @@ struct Search<'a> {
 struct Candidates {
     /// What is farther (squared) is not looked at.
     guess: f32,
-    /// The k smallest upper bounds of squared distances, ascending.
-    bounds: Vec<f32>,
-    /// Lower bounds and places of all that may be nearer than the largest of those.
-    near: Vec<(f32, u32)>,
+    /// The same once k are known.
+    bound: f32,
+    /// All that is not.
+    near: Vec<Candidate>,
     prune_at: usize,
 }
 
 impl<'a> Search<'a> {
-    fn new(isa: Isa, cloud: &'a Cloud, k: usize, guesses: &[f32]) -> Search<'a> {
-        // A sum of d squares in 64 lanes is off by at most (d / 64 + 10) u of itself, and ||a - b||^2 <= 2 (||a||^2 + ||b||^2); centring and rounding
-        // states adds at most 4 u (||a||^2 + ||b||^2).
-        let rounding = (cloud.dim as f64 / 32.0 + 32.0) * ROUNDING;
+    fn new(isa: Isa, cloud: &'a Cloud<'a>, k: usize, measures: bool, guesses: &[f32]) -> Search<'a> {
         let block = |guesses: &[f32]| Mutex::new(guesses.iter().map(|guess| Candidates::new(k, *guess)).collect());
-        Search {
-            isa,
-            cloud,
-            k,
-            slacks: cloud.squares.iter().map(|square| (square * rounding + 1e-37) as f32).collect(),
-            found: guesses.chunks(BLOCK).map(block).collect(),
-        }
+        Search { isa, cloud, k, measures, found: guesses.chunks(BLOCK).map(block).collect() }
     }
 
     fn lock(&self, block: usize) -> MutexGuard<'_, Vec<Candidates>> {
         self.found[block].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Measures what the filter lets pass among the products of a block with itself or with a later one.
-    fn compare(&self, products: &[f32], (block, left): (usize, &Side), (other_block, right): (usize, &Side)) {
+    /// Takes what the filter lets pass of a block with itself or with a later one.
+    fn compare(&self, memory: &mut Memory, (block, left): (usize, &Side), (other_block, right): (usize, &Side)) {
+        // What a product is compared with: the bound of each row less its low.
+        let limits = |block: usize, side: &Side| -> Vec<f32> {
+            let mut limits: Vec<f32> = self.lock(block).iter().zip(&side.lows).map(|(own, low)| own.bound - low).collect();
+            limits.resize(side.lows.len(), f32::NEG_INFINITY);
+            limits
+        };
+        let (mut own_limits, mut limits) = (limits(block, left), limits(other_block, right));
+        left.multiply_near(self.isa, right, (&own_limits, &limits), memory);
         let mut ours = self.lock(block);
         let mut theirs = (block != other_block).then(|| self.lock(other_block));
-        // The upper bound of each column less its low: what a product is compared with.
-        let known = theirs.as_ref().unwrap_or(&ours).iter();
-        let mut limits: Vec<f32> = known.zip(&right.lows).map(|(own, low)| own.bound(self.k) - low).collect();
-        limits.resize(right.lows.len(), f32::NEG_INFINITY);
-        let (mut masks, mut passing) = (vec![0u32; limits.len() / STRIP], Vec::new());
-        for i in 0..left.places.len() {
-            let row = &products[i * BLOCK..][..limits.len()];
-            let mut limit = ours[i].bound(self.k) - left.lows[i];
-            near_masks(self.isa, row, &right.lows, &limits, limit, left.lows[i], &mut masks);
+        let (strips, mut passing) = (right.lows.len() / STRIP, Vec::new());
+        for (i, masks) in memory.masks.chunks_exact(strips).enumerate().take(left.places.len()) {
+            let row = &memory.products[i * BLOCK..][..BLOCK];
             passing.clear();
-            passing.extend(marked(&masks, right.places.len()));
+            passing.extend(marked(masks, right.places.len()));
             for (at, &j) in passing.iter().enumerate() {
-                self.fetch(right, passing.get(at + 1));
+                if self.measures {
+                    passing.get(at + 1).iter().for_each(|next| prefetch_row(self.cloud.state(right.places[**next])));
+                }
                 // Bounds may have come nearer since the mask was made; pairs of a block with itself come twice.
-                let near = right.lows[j] - 2.0 * row[j] <= limit || left.lows[i] - 2.0 * row[j] <= limits[j];
+                let near = right.lows[j] - 2.0 * row[j] <= own_limits[i] || left.lows[i] - 2.0 * row[j] <= limits[j];
                 if !near || block == other_block && j <= i {
                     continue;
                 }
-                let (low, high) = self.distance(left.places[i], right.places[j]);
+                let (low, high) = self.distance((left, i), (right, j), row[j]);
                 let (own, other) = match &mut theirs {
                     Some(theirs) => (&mut ours[i], &mut theirs[j]),
                     None => {
@@ -112,43 +142,38 @@ impl<'a> Search<'a> {
                         (&mut before[i], &mut from[0])
                     }
                 };
-                limit = own.offer(self.k, low, high, right.places[j]) - left.lows[i];
-                limits[j] = other.offer(self.k, low, high, left.places[i]) - right.lows[j];
+                own_limits[i] = own.offer(self.k, Candidate { low, high, row: right.places[j] }) - left.lows[i];
+                limits[j] = other.offer(self.k, Candidate { low, high, row: left.places[i] }) - right.lows[j];
             }
         }
     }
 
     /// The same for rows of one side alone.
-    fn compare_alone(&self, products: &[f32], left: &Side, right: &Side) {
-        let limits = vec![f32::NEG_INFINITY; right.lows.len()];
-        let mut masks = vec![0u32; limits.len() / STRIP];
-        for (i, &place) in left.places.iter().enumerate() {
-            let row = &products[i * BLOCK..][..limits.len()];
+    fn compare_alone(&self, memory: &mut Memory, left: &Side, right: &Side) {
+        let none = vec![f32::NEG_INFINITY; right.lows.len()];
+        let bound = |place: &u32| self.lock(*place as usize / BLOCK)[*place as usize % BLOCK].bound;
+        let own_limits: Vec<f32> = left.places.iter().zip(&left.lows).map(|(place, low)| bound(place) - low).collect();
+        left.multiply_near(self.isa, right, (&own_limits, &none), memory);
+        let strips = right.lows.len() / STRIP;
+        for ((i, &place), masks) in left.places.iter().enumerate().zip(memory.masks.chunks_exact(strips)) {
+            let row = &memory.products[i * BLOCK..][..BLOCK];
             let own = &mut self.lock(place as usize / BLOCK)[place as usize % BLOCK];
-            near_masks(self.isa, row, &right.lows, &limits, own.bound(self.k) - left.lows[i], left.lows[i], &mut masks);
-            for j in marked(&masks, right.places.len()) {
-                let near = right.lows[j] - 2.0 * row[j] <= own.bound(self.k) - left.lows[i];
+            for j in marked(masks, right.places.len()) {
+                let near = right.lows[j] - 2.0 * row[j] <= own.bound - left.lows[i];
                 if near && right.places[j] != place {
-                    let (low, high) = self.distance(place, right.places[j]);
-                    own.offer(self.k, low, high, right.places[j]);
+                    let (low, high) = self.distance((left, i), (right, j), row[j]);
+                    own.offer(self.k, Candidate { low, high, row: right.places[j] });
                 }
             }
         }
     }
 
-    /// Has the row of a column on its way from memory before it is needed.
-    fn fetch(&self, side: &Side, column: Option<&usize>) {
-        if let Some(&column) = column {
-            prefetch_row(self.cloud.row(side.places[column] as usize));
+    /// Bounds of the squared distance between rows of two sides, whose product is given.
+    fn distance(&self, (left, i): (&Side, usize), (right, j): (&Side, usize), product: f32) -> (f32, f32) {
+        match self.measures {
+            true => self.cloud.distance(left.places[i], right.places[j]),
+            false => left.distance(i, right, j, product),
         }
-    }
-
-    /// Bounds of a squared distance.
-    fn distance(&self, a: u32, b: u32) -> (f32, f32) {
-        let (a, b) = (a as usize, b as usize);
-        let distance = square_distance_narrow(self.isa, self.cloud.row(a), self.cloud.row(b));
-        let slack = self.slacks[a] + self.slacks[b];
-        (distance - slack, distance + slack)
     }
 
     /// Empties the rows that have found fewer than k within their guess, and returns them.
@@ -163,23 +188,42 @@ impl<'a> Search<'a> {
             .collect()
     }
 
-    /// The k nearest of every row of a block, measured in f64.
-    fn exact(&self, block: usize, states: &[f32], rows: &[u32]) -> Vec<Near> {
-        let state = |place: u32| &states[rows[place as usize] as usize * self.cloud.dim..][..self.cloud.dim];
-        let mut found = Vec::with_capacity(self.k * BLOCK);
-        for (place, candidates) in (block as u32 * BLOCK as u32..).zip(self.lock(block).iter_mut()) {
-            candidates.prune(self.k);
-            let near = &candidates.near;
-            let exact = |(at, &(_, row)): (usize, &(f32, u32))| {
-                near.get(at + 1).iter().for_each(|(_, next)| prefetch_row(state(*next)));
-                Near { square: square_distance_f32(self.isa, state(place), state(row)), row }
-            };
-            let mut exact: Vec<Near> = near.iter().enumerate().map(exact).collect();
-            exact.sort_unstable_by(Near::order);
-            found.extend_from_slice(&exact[..self.k]);
-            candidates.near = Vec::new();
-        }
-        found
+    /// The k nearest of every row of a block, measured in f64; all else that may be within reach, if wanted; and how far that is.
+    fn exact(&self, block: usize, k: usize, spare: bool) -> Vec<(Vec<Near>, Vec<Candidate>, f32)> {
+        let given = |place: u32| self.cloud.given[place as usize];
+        let (mut highs, mut exact): (Vec<f32>, Vec<(Near, Candidate)>) = Default::default();
+        let of_row = |(place, candidates): (u32, &mut Candidates)| {
+            let mut all = std::mem::take(&mut candidates.near);
+            highs.clear();
+            highs.extend(all.iter().map(|near| near.high));
+            let (nearer, &mut reach, _) = highs.select_nth_unstable_by(self.k - 1, f32::total_cmp);
+            let limit = if k < self.k { *nearer.select_nth_unstable_by(k - 1, f32::total_cmp).1 } else { reach };
+            all.retain(|near| near.low <= reach);
+            // Those to be measured first.
+            let mut count = 0;
+            for at in 0..all.len() {
+                if all[at].low <= limit {
+                    all.swap(at, count);
+                    count += 1;
+                }
+            }
+            let (near, far) = all.split_at(count);
+            exact.clear();
+            for (at, other) in near.iter().enumerate() {
+                near.get(at + AHEAD).iter().for_each(|later| prefetch_row(self.cloud.state(later.row)));
+                let square = square_distance_f32(self.isa, self.cloud.state(place), self.cloud.state(other.row));
+                exact.push((Near { square, row: given(other.row) }, *other));
+            }
+            if k < count {
+                exact.select_nth_unstable_by(k, |(a, _), (b, _)| a.order(b));
+            }
+            let (nearest, others) = exact.split_at_mut(k);
+            nearest.sort_unstable_by(|(a, _), (b, _)| a.order(b));
+            let others = others.iter().map(|(_, other)| other).chain(far).filter(|_| spare);
+            let others = others.map(|other| Candidate { row: given(other.row), ..*other }).collect();
+            (nearest.iter().map(|(near, _)| *near).collect(), others, reach)
+        };
+        (block as u32 * BLOCK as u32..).zip(self.lock(block).iter_mut()).map(of_row).collect()
     }
 }
 
@@ -200,59 +244,33 @@ pub(super) fn marked(masks: &[u32], count: usize) -> impl Iterator<Item = usize>
     masks.iter().enumerate().flat_map(bits).take_while(move |column| *column < count)
 }
 
-for_each_isa! {
-    /// For every strip of columns, which of them may be near, for the row or for the column.
-    pub(super) fn near_masks = near_masks_body;
-    (row: &[f32], lows: &[f32], limits: &[f32], limit: f32, low: f32, masks: &mut [u32])
-}
-
-#[inline(always)]
-fn near_masks_body(row: &[f32], lows: &[f32], limits: &[f32], limit: f32, low: f32, masks: &mut [u32]) {
-    let strips = row.as_chunks::<STRIP>().0.iter().zip(lows.as_chunks::<STRIP>().0).zip(limits.as_chunks::<STRIP>().0);
-    for (((row, lows), limits), mask) in strips.zip(masks) {
-        let mut near = [0u32; STRIP];
-        for j in 0..STRIP {
-            near[j] = u32::from((lows[j] - 2.0 * row[j] <= limit) | (low - 2.0 * row[j] <= limits[j])) << j;
-        }
-        *mask = near.iter().fold(0, |all, near| all | near);
-    }
-}
-
 impl Candidates {
     fn new(k: usize, guess: f32) -> Candidates {
-        Candidates { guess, bounds: Vec::with_capacity(k + 1), near: Vec::new(), prune_at: 8 * k + 64 }
+        Candidates { guess, bound: guess, near: Vec::with_capacity(2 * k + 24), prune_at: 2 * k + 24 }
     }
 
-    /// Whether k are known to be within the guess, and so all that are nearer than the k-th of them.
-    fn is_complete(&self, k: usize) -> bool {
-        self.bounds.len() == k && self.bounds.last().is_some_and(|last| *last <= self.guess)
-    }
-
-    /// Takes what may be near and returns the upper bound of the k-th nearest.
-    fn offer(&mut self, k: usize, low: f32, high: f32, place: u32) -> f32 {
-        let bound = self.bound(k);
-        if low > bound {
-            return bound;
+    /// Takes what may be near and returns the bound of what may be.
+    fn offer(&mut self, k: usize, near: Candidate) -> f32 {
+        if near.low <= self.bound {
+            self.near.push(near);
+            if self.near.len() >= self.prune_at {
+                self.prune(k);
+                self.prune_at = self.prune_at.max(self.near.len() * 3 / 2);
+            }
         }
-        self.near.push((low, place));
-        if self.bounds.get(k - 1).is_none_or(|last| high < *last) {
-            let at = self.bounds.partition_point(|bound| *bound <= high);
-            self.bounds.insert(at, high);
-            self.bounds.truncate(k);
-        }
-        if self.near.len() >= self.prune_at {
-            self.prune(k);
-            self.prune_at = 2 * self.near.len() + 64;
-        }
-        self.bound(k)
+        self.bound
     }
 
-    fn bound(&self, k: usize) -> f32 {
-        self.bounds.get(k - 1).map_or(self.guess, |last| last.min(self.guess))
-    }
-
+    /// Leaves out what k others are nearer than; there are more than k.
     fn prune(&mut self, k: usize) {
-        let bound = self.bound(k);
-        self.near.retain(|(low, _)| *low <= bound);
+        let mut highs: Vec<f32> = self.near.iter().map(|near| near.high).collect();
+        let (_, &mut last, _) = highs.select_nth_unstable_by(k - 1, f32::total_cmp);
+        self.bound = last.min(self.guess);
+        self.near.retain(|near| near.low <= self.bound);
+    }
+
+    /// Whether k are within the guess, so that all that are nearer than the k-th of them are known.
+    fn is_complete(&self, k: usize) -> bool {
+        self.near.iter().filter(|near| near.high <= self.guess).count() >= k
     }
 }

@@ -74,6 +74,20 @@ fn small_clouds_and_narrow_ones() {
 }
 
 #[test]
+fn clouds_that_are_put_in_order_first() {
+    // Knots of rows, as those of one token are, with duplicates and a few rows far from all.
+    let (rows, dim) = (4600, 24);
+    let knot = |row: usize, i: usize| noise(row * row % 60 * dim + i) * 3.0;
+    let far = |row: usize| if row % 900 == 7 { 1000.0 } else { 1.0 };
+    let state = |row: usize, i: usize| far(row) * (knot(row, i) + noise((row % 4500) * dim + i));
+    let states: Vec<f32> = (0..rows * dim).map(|at| state(at / dim % 4500, at % dim)).collect();
+    let known = Neighbours::new(&states, dim, 6, 2);
+    assert_eq!(known.different.len(), 4500);
+    assert_exact("knots", &known, &states, dim, &(0..rows as u32).collect::<Vec<u32>>(), 6, 2);
+    assert_exact("a part of them", &known, &states, dim, &(0..1200).collect::<Vec<u32>>(), 2, 2);
+}
+
+#[test]
 fn parts_of_the_cloud_are_exact_when_lists_do_not_suffice() {
     // Half of the cloud is far denser: its rows fill the lists of their neighbours, which are of no use to the other half.
     let (rows, dim) = (3000, 8);
