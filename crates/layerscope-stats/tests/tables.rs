@@ -150,7 +150,7 @@ fn a_sketch_that_was_not_prepared_is_refused() {
         assert_eq!(refused, "the batch was not prepared for a covariance");
     }
     space.prepare(SketchSet::of(&[SketchKind::Blocks]), None, &batch).unwrap();
-    let refused = empty(&network, SketchKind::Blocks.row().unwrap()).update(&space, &batch).unwrap_err().to_string();
+    let refused = empty(&network, SketchKind::Blocks.row().unwrap()).update(space.contribution(), &batch).unwrap_err().to_string();
     assert_eq!(refused, "blocks of documents need the document of every row");
 }
 

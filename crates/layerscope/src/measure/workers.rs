@@ -33,12 +33,15 @@ const TICK: Duration = Duration::from_millis(50);
 /// The states of some points on a device, and the workers that fill them.
 pub struct Workers<'a, D: Accumulate> {
     transformer: &'a Transformer<D>,
-    points: Vec<(Point, Turnstile<D::Resident, Early<D>>)>,
+    points: Vec<(Point, PointTurnstile<D>)>,
     settings: WorkSettings<'a>,
     progress: Progress,
     /// Memory of workers that are done: runs follow each other, with a checkpoint between them.
     spaces: Mutex<Vec<D::Space>>,
 }
+
+/// A point's state on a device.
+type PointTurnstile<D> = Turnstile<<D as Accumulate>::Resident, Early<D>>;
 
 /// What a batch left at a point before its turn.
 struct Early<D: Accumulate> {
