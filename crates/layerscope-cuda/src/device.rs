@@ -47,14 +47,14 @@ pub struct Cuda {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Makes the card that of the thread before it frees memory: as the first field, it is dropped before the slices behind it. A thread
-/// that never worked with the card may drop a model.
+/// Makes the card that of the thread before it frees memory, and waits for whatever still uses that: as the first field, it is dropped
+/// before the slices behind it. A thread that never worked with the card may drop a model, and a layer may go while its work is queued.
 pub(crate) struct Bound(Arc<CudaContext>);
 
 impl Drop for Bound {
     fn drop(&mut self) {
         // What fails here has failed before, and was said then.
-        let _ = self.0.bind_to_thread();
+        let _ = self.0.synchronize();
     }
 }
 
