@@ -16,11 +16,14 @@ pub(super) const BLOCK: usize = 384;
 /// 2^-24: half the distance from 1 to the next f32.
 pub(super) const ROUNDING: f64 = 1.0 / 16_777_216.0;
 
+/// Rows that the centre is made from.
+const OF_CENTRE: usize = 4096;
+
 /// Rows of states in some order. Centred, scaled so that nothing over- or underflows, and rounded to f32, they are made when they are needed.
 pub(super) struct Cloud<'a> {
     isa: Isa,
     pub dim: usize,
-    states: Cow<'a, [f32]>,
+    states: &'a [f32],
     /// Of every place, its row of the states.
     rows: Cow<'a, [u32]>,
     /// Of every place, its place among the rows as they were given.
@@ -37,7 +40,7 @@ impl<'a> Cloud<'a> {
         let (centre, largest) = centre(isa, states, dim, rows, threads);
         let scale = if largest > 0.0 { 1.0 / largest } else { 1.0 };
         let given = (0..rows.len() as u32).collect();
-        let mut cloud = Cloud { isa, dim, states: states.into(), rows: rows.into(), given, centre, scale, squares: Vec::new() };
+        let mut cloud = Cloud { isa, dim, states, rows: rows.into(), given, centre, scale, squares: Vec::new() };
         let blocks = rows.len().div_ceil(BLOCK);
         let squares = in_order_with(threads, blocks, Vec::new, |centred, at| {
             let places: Vec<u32> = (at * BLOCK..rows.len().min((at + 1) * BLOCK)).map(|place| place as u32).collect();
@@ -52,17 +55,11 @@ impl<'a> Cloud<'a> {
         cloud
     }
 
-    /// The same rows in another order, one after another in memory.
-    pub fn in_order(self, order: &[u32], threads: usize) -> Cloud<'a> {
-        let mut states = vec![0.0; order.len() * self.dim];
-        in_parts(threads, &mut states, BLOCK * self.dim, |at, part| {
-            for (own, &place) in part.chunks_exact_mut(self.dim).zip(&order[at * BLOCK..]) {
-                own.copy_from_slice(self.state(place));
-            }
-        });
+    /// The same rows in another order.
+    pub fn in_order(self, order: &[u32]) -> Cloud<'a> {
         let of = |place: &u32| (self.given[*place as usize], self.squares[*place as usize]);
         let (given, squares) = order.iter().map(of).unzip();
-        Cloud { states: states.into(), rows: (0..order.len() as u32).collect(), given, squares, ..self }
+        Cloud { rows: order.iter().map(|place| self.rows[*place as usize]).collect(), given, squares, ..self }
     }
 
     /// Number of rows.
@@ -120,8 +117,11 @@ fn move_and_scale_body(x: &[f32], centre: &[f64], scale: f64, moved: &mut [f32])
 
 /// A centre that few far rows do not move, since bounds are the better the smaller norms are; and more than the largest distance from it.
 fn centre(isa: Isa, states: &[f32], dim: usize, rows: &[u32], threads: usize) -> (Vec<f64>, f64) {
+    // Some rows suffice.
+    let step = rows.len().div_ceil(OF_CENTRE).max(1);
+    let some: Vec<u32> = rows.iter().step_by(step).copied().collect();
     let mut mean = vec![0.0; dim];
-    mean_of(isa, states, rows, &mut mean);
+    mean_of(isa, states, &some, &mut mean);
     let mut squares = vec![0.0; rows.len()];
     in_parts(threads, &mut squares, BLOCK, |at, squares| {
         for (square, &row) in squares.iter_mut().zip(&rows[at * BLOCK..]) {
@@ -131,7 +131,8 @@ fn centre(isa: Isa, states: &[f32], dim: usize, rows: &[u32], threads: usize) ->
     let mut sorted = squares.clone();
     let middle = sorted.len() / 2;
     let (_, &mut median, _) = sorted.select_nth_unstable_by(middle, f64::total_cmp);
-    let near: Vec<u32> = rows.iter().zip(&squares).filter(|(_, square)| **square <= 4.0 * median).map(|(row, _)| *row).collect();
+    let near = rows.iter().zip(&squares).step_by(step).filter(|(_, square)| **square <= 4.0 * median);
+    let near: Vec<u32> = near.map(|(row, _)| *row).collect();
     let before = mean.clone();
     mean_of(isa, states, &near, &mut mean);
     let moved = before.iter().zip(&mean).map(|(before, mean)| (before - mean).powi(2)).sum::<f64>().sqrt();

@@ -1,5 +1,4 @@
-//! An order of rows in which near ones come close to each other: the first blocks that are compared then show how far neighbours are, and the
-//! rows of likely neighbours are together in memory.
+//! An order of rows in which near ones come close to each other: the first blocks that are compared then show how far neighbours are.
 
 use layerscope_compute::cpu::Isa;
 use layerscope_compute::parallel::in_parts;

@@ -45,7 +45,7 @@ pub(super) fn nearest(states: &[f32], dim: usize, rows: &[u32], (k, more): (usiz
     let mut cloud = Cloud::new(isa, states, dim, rows, threads);
     if rows.len() > ORDERED {
         let order = order::of(isa, &cloud, threads);
-        cloud = cloud.in_order(&order, threads);
+        cloud = cloud.in_order(&order);
     }
     let filter = Filter::new(&cloud, threads);
     let guesses = guess::bounds(isa, &cloud, &filter, k + more, threads);
