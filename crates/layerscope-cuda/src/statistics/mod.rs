@@ -15,7 +15,6 @@ mod layout;
 mod massive;
 mod matrices;
 mod point;
-mod reader;
 mod resident;
 mod scatter;
 mod space;
