@@ -6,7 +6,7 @@ use layerscope_compute::{
 
 use crate::attention::{CudaAttention, CudaOffsets};
 use crate::buffer::Buffer;
-use crate::device::Cuda;
+use crate::device::{Cuda, free_memory};
 use crate::linear::CudaLinear;
 use crate::operand::OperandKind;
 use crate::products::WORKSPACE;
@@ -75,7 +75,7 @@ impl Backend for Cuda {
     }
 
     fn free_memory(&self) -> Option<u64> {
-        Some(self.context().mem_get_info().map_or(0, |(free, _)| free as u64))
+        Some(free_memory(self.context()).unwrap_or(0) as u64)
     }
 
     /// In the numbers of the products.

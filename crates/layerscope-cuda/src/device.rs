@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUdevice_attribute;
+use cudarc::driver::sys::{self, CUdevice_attribute, CUmemPool_attribute, CUmemoryPool};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream as RawStream, DeviceRepr, DriverError, ValidAsZeroBits};
 use layerscope_compute::{ComputeDtype, Error, Result};
 
@@ -16,6 +16,9 @@ use crate::rows::Rows;
 
 /// The oldest cards that are known to work: those with products in bfloat16.
 const OLDEST_CARD: (u32, u32) = (8, 0);
+
+/// Bytes that stay in the pool when they are freed.
+const KEPT_WHEN_FREED: u64 = 1 << 30;
 
 /// What there is to know about a card.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,14 +50,14 @@ pub struct Cuda {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Makes the card that of the thread before it frees memory: as the first field, it is dropped before the slices behind it. A thread
-/// that never worked with the card may drop a model.
+/// Makes the card that of the thread before it frees memory, and waits for whatever still uses that: as the first field, it is dropped
+/// before the slices behind it. A thread that never worked with the card may drop a model, and a layer may go while its work is queued.
 pub(crate) struct Bound(Arc<CudaContext>);
 
 impl Drop for Bound {
     fn drop(&mut self) {
         // What fails here has failed before, and was said then.
-        let _ = self.0.bind_to_thread();
+        let _ = self.0.synchronize();
     }
 }
 
@@ -85,6 +88,7 @@ impl Cuda {
         let context = CudaContext::new(ordinal).map_err(said)?;
         // SAFETY: a slice is only ever used by the stream that it is handed to; workers' streams wait for the keeper.
         unsafe { context.disable_event_tracking() };
+        keep_freed_memory(&context).map_err(said)?;
         let card = card(&context).map_err(said)?;
         if card.architecture < OLDEST_CARD {
             let problem = format!("{} is too old: cards of compute capability 8.0 or later are needed", card.name);
@@ -183,6 +187,31 @@ impl Cuda {
         let kept = work(self.keeper()).and_then(|kept| self.keeper().synchronize().map(|()| kept));
         kept.map_err(|error| error.of(&self.shared.device, bytes))
     }
+}
+
+/// The pool that memory comes from.
+fn pool(context: &Arc<CudaContext>) -> Result<CUmemoryPool, DriverError> {
+    context.bind_to_thread()?;
+    let mut pool = std::ptr::null_mut();
+    // SAFETY: one pointer is written.
+    unsafe { sys::cuDeviceGetDefaultMemPool(&raw mut pool, context.cu_device()) }.result()?;
+    Ok(pool)
+}
+
+/// Some of what is freed stays in the pool. Otherwise it goes back to the system whenever somebody waits for the card, and what batches
+/// free and ask for again costs milliseconds.
+fn keep_freed_memory(context: &Arc<CudaContext>) -> Result<(), DriverError> {
+    let (pool, mut kept) = (pool(context)?, KEPT_WHEN_FREED);
+    let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    // SAFETY: the attribute is a number of 64 bits.
+    unsafe { sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut kept).cast()) }.result()
+}
+
+/// Bytes that nobody uses, the pool's included.
+pub(crate) fn free_memory(context: &Arc<CudaContext>) -> Result<usize, DriverError> {
+    // SAFETY: only memory that was freed leaves the pool.
+    unsafe { sys::cuMemPoolTrimTo(pool(context)?, 0) }.result()?;
+    Ok(context.mem_get_info()?.0)
 }
 
 fn card(context: &Arc<CudaContext>) -> Result<Card, DriverError> {

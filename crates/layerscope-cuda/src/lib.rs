@@ -23,6 +23,7 @@ mod operand;
 mod product_times;
 mod products;
 mod rows;
+mod same_bits;
 mod statistics;
 mod stream;
 mod weights;

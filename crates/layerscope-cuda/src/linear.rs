@@ -34,8 +34,8 @@ struct Plans {
 
 impl Plans {
     fn new(cuda: &Cuda, shape: Shape, bias: Option<Word>) -> Result<Plans> {
-        let plain = cuda.products().plan(shape, None).map_err(|error| cuda.error(error))?;
-        let biased = bias.and_then(|bias| cuda.products().plan(shape, Some(bias)).ok());
+        let plain = cuda.products().plan(cuda, shape, None)?;
+        let biased = bias.and_then(|bias| cuda.products().plan(cuda, shape, Some(bias)).ok());
         Ok(Plans { plain, biased })
     }
 }

@@ -51,6 +51,11 @@ impl OperandKind {
         if self == OperandKind::Floats { width } else { width.next_multiple_of(8) }
     }
 
+    /// Bytes of one of its numbers.
+    pub fn data_size(self) -> usize {
+        if self == OperandKind::Floats { size_of::<f32>() } else { size_of::<u16>() }
+    }
+
     /// What the kernels are compiled with.
     pub fn definition(self) -> String {
         format!("OPERAND={}", self as u32)

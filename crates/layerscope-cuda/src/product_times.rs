@@ -5,7 +5,6 @@ use layerscope_compute::{Backend, Result};
 
 use crate::device::Cuda;
 use crate::launch::Word;
-use crate::operand::OperandKind;
 use crate::products::{Shape, WORKSPACE};
 
 const WARM: usize = 3;
@@ -17,7 +16,7 @@ impl Cuda {
     pub fn product_times(&self, rows: usize, inputs: usize, outputs: usize, to_halves: bool) -> Result<Vec<f32>> {
         let kind = self.operand();
         let inner = kind.parts().max(1) * kind.padded(inputs);
-        let bytes = if kind == OperandKind::Floats { size_of::<f32>() } else { size_of::<u16>() };
+        let bytes = kind.data_size();
         let shape = Shape { outputs, inner, stride: inner, to_halves: to_halves && kind.is_halves() };
         let weight = self.zeros::<u8>(outputs * inner * bytes)?;
         let x = self.zeros::<u8>(rows * inner * bytes)?;
@@ -26,7 +25,7 @@ impl Cuda {
         let stream = self.stream()?;
         let now = || stream.raw().record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).map_err(|error| self.error(error));
         let mut times = Vec::new();
-        for plan in self.products().plans(shape).map_err(|error| self.error(error))? {
+        for plan in self.products().plans(self, shape)? {
             let factors = (Word::from(&weight), Word::from(&x), Word::from(&out));
             let multiply = || self.products().multiply(self, stream.raw(), &workspace, &plan, factors, rows);
             (0..WARM).try_for_each(|_| multiply())?;

@@ -1,7 +1,7 @@
 //! Matrix products, by cuBLASLt.
 //!
-//! One algorithm for each shape of a weight, chosen for a nominal number of rows and never split along the inner index: so a row's
-//! bits do not depend on how many rows there are.
+//! One algorithm for each shape of a weight: the first of those that the library proposes for a nominal number of rows by which a row's
+//! bits do not depend on the other rows. A [trial](crate::same_bits) shows that.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -14,14 +14,15 @@ use cudarc::cublaslt::sys::{
     cublasLtMatmulDescAttributes_t as Attribute, cublasLtMatmulPreferenceAttributes_t as Preference, cudaDataType_t,
 };
 use cudarc::driver::{CudaSlice, CudaStream as RawStream};
-use layerscope_compute::{ComputeDtype, Result};
+use layerscope_compute::{ComputeDtype, Error, Result};
 
 use crate::device::Cuda;
 use crate::launch::Word;
 use crate::operand::{OperandKind, compute_type};
+use crate::same_bits::Trial;
 
 /// Rows for which algorithms are chosen.
-const NOMINAL_ROWS: usize = 8192;
+pub(crate) const NOMINAL_ROWS: usize = 8192;
 
 /// Bytes that cuBLASLt may work in.
 pub(crate) const WORKSPACE: usize = 32 << 20;
@@ -30,7 +31,7 @@ pub(crate) const WORKSPACE: usize = 32 << 20;
 static TRANSPOSED: i32 = 1;
 
 /// Algorithms to choose from, the best first.
-const CANDIDATES: usize = 16;
+const CANDIDATES: usize = 32;
 
 /// The shape of a weight, and how its product is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,15 +116,16 @@ impl Products {
     }
 
     /// `out = x W^T`, or plus a bias that stays where it is, in the numbers of the result.
-    pub fn plan(&self, shape: Shape, bias: Option<Word>) -> Result<Plan, CublasError> {
-        let description = self.describe(shape, bias)?;
+    pub fn plan(&self, cuda: &Cuda, shape: Shape, bias: Option<Word>) -> Result<Plan> {
+        let description = self.describe(shape, bias).map_err(|error| cuda.error(error))?;
         let key = (shape, bias.is_some());
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
-        let algorithm = match chosen.get(&key) {
-            Some(algorithm) => *algorithm,
-            None => *chosen.entry(key).or_insert(self.choose(shape, &description)?),
-        };
-        Ok(Plan { shape, description, algorithm })
+        if let Some(&algorithm) = chosen.get(&key) {
+            return Ok(Plan { shape, description, algorithm });
+        }
+        let plan = self.choose(cuda, shape, description)?;
+        chosen.insert(key, plan.algorithm);
+        Ok(plan)
     }
 
     fn describe(&self, shape: Shape, bias: Option<Word>) -> Result<Description, CublasError> {
@@ -157,16 +159,33 @@ impl Products {
         ])
     }
 
-    /// The algorithm that the library thinks best.
-    fn choose(&self, shape: Shape, description: &Description) -> Result<cublasLtMatmulAlgo_t, CublasError> {
-        let best = self.candidates(shape, description)?.into_iter().next();
-        best.ok_or(CublasError(sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED))
+    /// By the first algorithm that gives a row the same bits wherever it stands.
+    fn choose(&self, cuda: &Cuda, shape: Shape, mut description: Description) -> Result<Plan> {
+        let algorithms = self.candidates(shape, &description).map_err(|error| cuda.error(error))?;
+        let mut trial = Trial::new(cuda, shape)?;
+        for algorithm in algorithms {
+            let plan = Plan { shape, description, algorithm };
+            if trial.passes(self, &plan)? {
+                return Ok(plan);
+            }
+            description = plan.description;
+        }
+        let problem = format!("no product {} by {} gives a row the same bits in every batch", shape.inner, shape.outputs);
+        Err(Error::Failed { device: cuda.name(), problem })
     }
 
-    /// A plan by each algorithm that could be chosen, in the library's order.
-    pub fn plans(&self, shape: Shape) -> Result<Vec<Plan>, CublasError> {
-        let algorithms = self.candidates(shape, &self.describe(shape, None)?)?;
-        algorithms.into_iter().map(|algorithm| Ok(Plan { shape, description: self.describe(shape, None)?, algorithm })).collect()
+    /// A plan by each algorithm that could be chosen, the one that is first.
+    pub fn plans(&self, cuda: &Cuda, shape: Shape) -> Result<Vec<Plan>> {
+        let describe = || self.describe(shape, None).map_err(|error| cuda.error(error));
+        let algorithms = self.candidates(shape, &describe()?).map_err(|error| cuda.error(error))?;
+        let (mut trial, mut plans) = (Trial::new(cuda, shape)?, Vec::new());
+        for algorithm in algorithms {
+            let plan = Plan { shape, description: describe()?, algorithm };
+            if trial.passes(self, &plan)? {
+                plans.push(plan);
+            }
+        }
+        Ok(plans)
     }
 
     /// Algorithms that do not split the inner index, in the library's order.

@@ -271,6 +271,8 @@ fn what_is_loaded_is_fetched_to_the_bit_and_goes_on() {
     for data in [
         Data { sketches: ALL, chosen: vec![2, 5], ..made_up(33, 14, &[120, 90, 100], 20).with_massive(30) },
         Data { sketches: SketchSet::default(), ..made_up(64, 5, &[100, 90], 9) },
+        // Ten megabytes of groups and a bit: they come piece by piece.
+        made_up(257, 5003, &[3000, 500], 30),
     ] {
         let (host, _) = data.run(&Cpu::new(), 1).expect("the host");
         for state in host {

@@ -76,13 +76,16 @@ extern "C" __global__ void group_numbers(const u32* order, const u32* segments, 
     if (segment >= count) return;
     u32 group = segments[3 * segment], first = segments[3 * segment + 1], end = segments[3 * segment + 2];
     double n = 0.0, nonzero = 0.0, square = 0.0, norm = 0.0;
+    // Without branches: so the loads of several rows are on their way at once. The largest group has a warp alone.
+#pragma unroll 4
     for (u32 place = first + lane; place < end; place += WARP) {
         u32 row = order[place];
-        if (kinds[row] != TYPICAL) continue;
-        n += 1.0;
-        nonzero += inverses[row] > 0.0 ? 1.0 : 0.0;
-        square += squares[row];
-        norm += norms[row];
+        bool is_typical = kinds[row] == TYPICAL;
+        double inverse = inverses[row], own_square = squares[row], own_norm = norms[row];
+        n += is_typical ? 1.0 : 0.0;
+        nonzero += is_typical && inverse > 0.0 ? 1.0 : 0.0;
+        square += is_typical ? own_square : 0.0;
+        norm += is_typical ? own_norm : 0.0;
     }
     n = warp_sum(n);
     nonzero = keeps_units ? warp_sum(nonzero) : 0.0;
@@ -119,6 +122,9 @@ extern "C" __global__ void __launch_bounds__(STRIP)
     __shared__ double tile_inverses[TILE];
     __shared__ u32 tile_rows[TILE];
     __shared__ u8 is_typical[TILE];
+    // A piece has a row at least.
+    __shared__ uint4 own_pieces[TILE];
+    __shared__ u32 groups[TILE];
     u32 tile = blockIdx.x, first = tile * TILE, count = min((u32)TILE, rows - first);
     u32 thread = threadIdx.x, own = blockIdx.y * STRIP + thread;
     bool is_inside = own < dim;
@@ -129,25 +135,33 @@ extern "C" __global__ void __launch_bounds__(STRIP)
         tile_inverses[thread] = inverses[row];
         is_typical[thread] = kinds[row] == TYPICAL;
     }
+    u32 first_piece = tile_pieces[tile], piece_count = tile_pieces[tile + 1] - first_piece;
+    if (thread < piece_count) {
+        uint4 piece = pieces[first_piece + thread];
+        own_pieces[thread] = piece;
+        groups[thread] = segments[3 * piece.z];
+    }
     __syncthreads();
     // A thread reads only what it wrote itself. All loads are on their way before the first sum needs one.
 #pragma unroll 16
     for (u32 place = 0; place < count; ++place) tile_states[place][thread] = states[(size_t)tile_rows[place] * dim + column];
 
     u32 warps = gridDim.y * STRIP_WARPS, warp = blockIdx.y * STRIP_WARPS + thread / WARP;
-    u32 piece_at = tile_pieces[tile], piece_end = tile_pieces[tile + 1];
     Sums all, group;
     all.clear();
     double unit_square = 0.0, within = 0.0;
     // The vectors of the next group are fetched while this one is summed: groups are scattered over memory.
-    size_t next_place = (size_t)segments[3 * pieces[piece_at].z] * dim + column;
+    size_t next_place = (size_t)groups[0] * dim + column;
     double next_mean = group_mean[next_place], next_unit = group_unit ? group_unit[next_place] : 0.0;
-    for (; piece_at < piece_end; ++piece_at) {
-        uint4 piece = pieces[piece_at];
+    for (u32 piece_at = 0; piece_at < piece_count; ++piece_at) {
+        uint4 piece = own_pieces[piece_at];
+        const double* weight = weights + (size_t)piece.z * WEIGHTS;
+        double each = weight[EACH], share = weight[SHARE], cross = weight[CROSS];
+        double each_unit = weight[EACH_UNIT], unit_share = weight[UNIT_SHARE];
         size_t place_of_group = next_place;
         double mean = next_mean, unit = next_unit;
-        if (piece_at + 1 < piece_end) {
-            next_place = (size_t)segments[3 * pieces[piece_at + 1].z] * dim + column;
+        if (piece_at + 1 < piece_count) {
+            next_place = (size_t)groups[piece_at + 1] * dim + column;
             next_mean = group_mean[next_place];
             next_unit = group_unit ? group_unit[next_place] : 0.0;
         }
@@ -162,24 +176,24 @@ extern "C" __global__ void __launch_bounds__(STRIP)
         if (piece.w == 0) {
             double grown = 0.0;
             if (group.n > 0) {
-                const double* weight = weights + (size_t)piece.z * WEIGHTS;
-                double delta = group.mean(weight[EACH]) - mean;
-                grown = fma(delta * delta, weight[CROSS], group.m2(weight[EACH]));
+                double delta = group.mean(each) - mean;
+                grown = fma(delta * delta, cross, group.m2(each));
                 if (is_inside) {
-                    group_mean[place_of_group] = mean + delta * weight[SHARE];
-                    if (group_unit) group_unit[place_of_group] = unit + (group.unit * weight[EACH_UNIT] - unit) * weight[UNIT_SHARE];
+                    group_mean[place_of_group] = mean + delta * share;
+                    if (group_unit) group_unit[place_of_group] = unit + (group.unit * each_unit - unit) * unit_share;
                 }
             }
             within += grown;
             double sum = warp_sum(is_inside ? grown : 0.0);
             if (thread % WARP == 0) growth[(size_t)piece.z * warps + warp] = sum;
         } else {
+            // The group has more rows than the piece.
             u32 slot = 2 * tile + piece.w - 1;
-            double each = group.n > 0 ? 1.0 / (double)group.n : 0.0;
+            double each_here = group.n > 0 ? 1.0 / (double)group.n : 0.0;
             double* vectors = piece_vectors + (size_t)slot * PIECE_VECTORS * dim + column;
             if (is_inside) {
-                vectors[0] = group.mean(each);
-                vectors[dim] = group.m2(each);
+                vectors[0] = group.mean(each_here);
+                vectors[dim] = group.m2(each_here);
                 vectors[2 * dim] = group.unit;
             }
             if (own == 0) {

@@ -1,12 +1,11 @@
 //! Covariances and products with the point before where the card keeps them: those of typical states, in the host's own order.
 
-use std::sync::Arc;
-
-use cudarc::driver::{CudaSlice, CudaStream as RawStream};
+use cudarc::driver::CudaSlice;
 use layerscope_stats::Result;
 use layerscope_stats::sketch::{Covariance, Mergeable, Pairs, SketchKind, Sketches, Tensors};
 
-use super::tensors::{f64s, owned, put, read, u64s};
+use super::reader::Reader;
+use super::tensors::{f64s, owned, put, u64s};
 use crate::device::Cuda;
 
 /// n, mean and scatter of the typical states of a point.
@@ -52,11 +51,11 @@ impl ResidentGram {
     }
 
     /// The covariance as it is now, with what the host knows.
-    pub fn fetch(&self, cuda: &Cuda, raw: &Arc<RawStream>, host: &Covariance) -> Result<Covariance> {
+    pub fn fetch(&self, reader: &mut Reader<'_>, host: &Covariance) -> Result<Covariance> {
         let mut tensors = owned(Covariance::new(self.dim, host.massive_threshold()).encode());
-        put(&mut tensors, "typical.n", &[1], read(cuda, raw, &self.n, 1)?);
-        put(&mut tensors, "typical.mean", &[self.dim], read(cuda, raw, &self.mean, self.dim)?);
-        put(&mut tensors, "typical.scatter", &self.shape, read(cuda, raw, &self.blocks, self.len())?);
+        put(&mut tensors, "typical.n", &[1], reader.read(&self.n, 1)?);
+        put(&mut tensors, "typical.mean", &[self.dim], reader.read(&self.mean, self.dim)?);
+        put(&mut tensors, "typical.scatter", &self.shape, reader.read(&self.blocks, self.len())?);
         let mut covariance = Covariance::decode(&mut tensors)?;
         covariance.merge(host)?;
         Ok(covariance)
@@ -89,11 +88,11 @@ impl ResidentCross {
     }
 
     /// The products as they are now, with what the host knows.
-    pub fn fetch(&self, cuda: &Cuda, raw: &Arc<RawStream>, host: &Pairs) -> Result<Pairs> {
+    pub fn fetch(&self, reader: &mut Reader<'_>, host: &Pairs) -> Result<Pairs> {
         let [this, next] = self.dims;
         let mut tensors = owned(Pairs::new(this, next).encode());
-        put(&mut tensors, "n", &[1], read(cuda, raw, &self.n, 1)?);
-        self.put_arrays(&mut tensors, &read(cuda, raw, &self.means, this + next)?, read(cuda, raw, &self.blocks, self.len())?);
+        put(&mut tensors, "n", &[1], reader.read(&self.n, 1)?);
+        self.put_arrays(&mut tensors, &reader.read(&self.means, this + next)?, reader.read(&self.blocks, self.len())?);
         let mut pairs = Pairs::decode(&mut tensors)?;
         pairs.merge(host)?;
         Ok(pairs)

@@ -15,6 +15,7 @@ mod layout;
 mod massive;
 mod matrices;
 mod point;
+mod reader;
 mod resident;
 mod scatter;
 mod space;

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use cudarc::driver::{CudaEvent, CudaSlice, CudaStream as RawStream};
+use cudarc::driver::{CudaEvent, CudaSlice};
 use layerscope_stats::sketch::{Covariance, Mergeable, Pairs, SketchKind, Tensors};
 use layerscope_stats::{PointState, Result};
 
 use super::host_part::{HostPart, lock};
 use super::matrices::{ResidentCross, ResidentGram};
-use super::tensors::{f64s, owned, put, read, u64s};
+use super::reader::Reader;
+use super::tensors::{f64s, owned, put, u64s};
 use crate::device::Cuda;
 
 /// The vectors of the corpus in the order of `moments.cu`, by the names of their tensors; the last is the groups' own.
@@ -135,47 +136,47 @@ impl CudaResident {
 
     /// The state as it is now.
     pub(super) fn fetch(&self, cuda: &Cuda) -> Result<PointState> {
-        let raw = cuda.keeper();
-        raw.wait(&self.entered).map_err(|error| cuda.error(error))?;
+        let reader = &mut Reader::new(cuda)?;
+        reader.raw().wait(&self.entered).map_err(|error| cuda.error(error))?;
         let host = lock(&self.host);
         host.check_complete(self.committed)?;
         let mut tensors = owned(host.state.encode());
-        self.fetch_groups(cuda, raw, &mut tensors)?;
-        self.fetch_corpus(cuda, raw, &mut tensors)?;
-        self.fetch_chosen(cuda, raw, &mut tensors)?;
-        self.fetch_matrices(cuda, raw, &host, &mut tensors)?;
-        put(&mut tensors, "kept", &[self.kept_count, self.dim], read(cuda, raw, &self.kept, self.kept_count * self.dim)?);
+        self.fetch_groups(reader, &mut tensors)?;
+        self.fetch_corpus(reader, &mut tensors)?;
+        self.fetch_chosen(reader, &mut tensors)?;
+        self.fetch_matrices(reader, &host, &mut tensors)?;
+        put(&mut tensors, "kept", &[self.kept_count, self.dim], reader.read(&self.kept, self.kept_count * self.dim)?);
         PointState::decode(&mut tensors)
     }
 
-    fn fetch_groups(&self, cuda: &Cuda, raw: &Arc<RawStream>, tensors: &mut Tensors<'static>) -> Result<()> {
+    fn fetch_groups(&self, reader: &mut Reader<'_>, tensors: &mut Tensors<'static>) -> Result<()> {
         let (groups, dim) = (self.groups, self.dim);
         for (name, values) in [("n", &self.group_n), ("nonzero", &self.group_nonzero)] {
-            put(tensors, &format!("moments.groups.{name}"), &[groups], read(cuda, raw, values, groups)?);
+            put(tensors, &format!("moments.groups.{name}"), &[groups], reader.read(values, groups)?);
         }
         for (name, values) in [("m2", &self.group_m2), ("square", &self.group_square), ("norm", &self.group_norm)] {
-            put(tensors, &format!("moments.groups.{name}"), &[groups], read(cuda, raw, values, groups)?);
+            put(tensors, &format!("moments.groups.{name}"), &[groups], reader.read(values, groups)?);
         }
-        put(tensors, "moments.groups.mean", &[groups, dim], read(cuda, raw, &self.group_mean, groups * dim)?);
+        put(tensors, "moments.groups.mean", &[groups, dim], reader.read(&self.group_mean, groups * dim)?);
         if let Some(unit) = &self.group_unit {
-            put(tensors, "moments.groups.unit", &[groups, dim], read(cuda, raw, unit, groups * dim)?);
+            put(tensors, "moments.groups.unit", &[groups, dim], reader.read(unit, groups * dim)?);
         }
         Ok(())
     }
 
-    fn fetch_corpus(&self, cuda: &Cuda, raw: &Arc<RawStream>, tensors: &mut Tensors<'static>) -> Result<()> {
-        let counts = read(cuda, raw, &self.corpus_n, 3)?;
+    fn fetch_corpus(&self, reader: &mut Reader<'_>, tensors: &mut Tensors<'static>) -> Result<()> {
+        let counts = reader.read(&self.corpus_n, 3)?;
         put(tensors, "moments.corpus.n", &[2], counts[..2].to_vec());
         put(tensors, "excluded", &[1], vec![counts[2]]);
-        put(tensors, "moments.corpus.norm", &[1], read(cuda, raw, &self.corpus_norm, 1)?);
-        let vectors = read(cuda, raw, &self.corpus, CORPUS.len() * self.dim)?;
+        put(tensors, "moments.corpus.norm", &[1], reader.read(&self.corpus_norm, 1)?);
+        let vectors = reader.read(&self.corpus, CORPUS.len() * self.dim)?;
         for (name, vector) in CORPUS.iter().zip(vectors.chunks_exact(self.dim)) {
             // Without unit vectors there are no tensors for them.
             if tensors.0.contains_key(*name) {
                 put(tensors, name, &[self.dim], vector.to_vec());
             }
         }
-        let (counts, means) = (read(cuda, raw, &self.sequence_n, 2)?, read(cuda, raw, &self.sequence_mean, 2)?);
+        let (counts, means) = (reader.read(&self.sequence_n, 2)?, reader.read(&self.sequence_mean, 2)?);
         for (place, prefix) in ["moments.sequences", "moments.sequences.typical"].into_iter().enumerate() {
             let name = format!("{prefix}.sequences");
             if tensors.0.contains_key(&name) {
@@ -186,22 +187,22 @@ impl CudaResident {
         Ok(())
     }
 
-    fn fetch_matrices(&self, cuda: &Cuda, raw: &Arc<RawStream>, host: &HostPart, tensors: &mut Tensors<'static>) -> Result<()> {
+    fn fetch_matrices(&self, reader: &mut Reader<'_>, host: &HostPart, tensors: &mut Tensors<'static>) -> Result<()> {
         let mut nest = |kind: SketchKind, sketch: Tensors<'_>| tensors.nest(kind.row().map_or("", |row| row.prefix), owned(sketch));
         if let (Some(gram), Some(covariance)) = (&self.gram, &host.covariance) {
-            nest(SketchKind::Covariance, gram.fetch(cuda, raw, covariance)?.encode());
+            nest(SketchKind::Covariance, gram.fetch(reader, covariance)?.encode());
         }
         if let (Some(cross), Some(pairs)) = (&self.cross, host.pairs.get::<Pairs>()) {
-            nest(SketchKind::Pairs, cross.fetch(cuda, raw, pairs)?.encode());
+            nest(SketchKind::Pairs, cross.fetch(reader, pairs)?.encode());
         }
         Ok(())
     }
 
-    fn fetch_chosen(&self, cuda: &Cuda, raw: &Arc<RawStream>, tensors: &mut Tensors<'static>) -> Result<()> {
+    fn fetch_chosen(&self, reader: &mut Reader<'_>, tensors: &mut Tensors<'static>) -> Result<()> {
         let Some(chosen) = &self.chosen else { return Ok(()) };
         let count = chosen.count();
-        let (counts, norms) = (read(cuda, raw, &chosen.n, count)?, read(cuda, raw, &chosen.norm, count)?);
-        let vectors = read(cuda, raw, &chosen.vectors, count * CHOSEN.len() * self.dim)?;
+        let (counts, norms) = (reader.read(&chosen.n, count)?, reader.read(&chosen.norm, count)?);
+        let vectors = reader.read(&chosen.vectors, count * CHOSEN.len() * self.dim)?;
         let mut vectors = vectors.chunks_exact(self.dim);
         for ((group, &n), &norm) in chosen.names.iter().zip(&counts).zip(&norms) {
             let name = |name: &str| format!("moments.chosen.{group}.typical.{name}");

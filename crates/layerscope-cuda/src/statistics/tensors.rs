@@ -1,13 +1,10 @@
-//! The host's sketches as named tensors, and how their numbers come from the card.
+//! The host's sketches as named tensors.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream as RawStream, DeviceRepr, DriverError};
+use cudarc::driver::DeviceRepr;
 use layerscope_stats::sketch::{Tensor, Tensors, Values};
 use layerscope_stats::{Error, Result};
-
-use crate::device::Cuda;
 
 /// The numbers of a tensor of f64.
 pub(super) fn f64s<'a>(tensors: &'a Tensors<'_>, name: &str) -> Result<&'a [f64]> {
@@ -62,14 +59,4 @@ impl Number for u64 {
 /// Puts a tensor in the place of one of its name, if there is one.
 pub(super) fn put<T: Number>(tensors: &mut Tensors<'static>, name: &str, shape: &[usize], numbers: Vec<T>) {
     tensors.0.insert(name.to_owned(), Tensor { shape: shape.to_vec(), values: T::values(numbers) });
-}
-
-/// The first numbers of a slice of the card.
-pub(super) fn read<T: Number>(cuda: &Cuda, raw: &Arc<RawStream>, slice: &CudaSlice<T>, len: usize) -> Result<Vec<T>> {
-    let read = || -> Result<Vec<T>, DriverError> {
-        let numbers = raw.clone_dtoh(&slice.slice(..len))?;
-        raw.synchronize()?;
-        Ok(numbers)
-    };
-    if len == 0 { Ok(Vec::new()) } else { Ok(read().map_err(|error| cuda.error(error))?) }
 }

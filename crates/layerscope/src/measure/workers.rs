@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use layerscope_compute::States;
+use layerscope_compute::parallel::in_order;
 use layerscope_corpus::OnError;
 use layerscope_model::{Batch, Observer, Point, Transformer, Workspace};
 use layerscope_stats::sketch::{SketchKind, SketchSet};
@@ -22,6 +23,9 @@ use super::kept::Kept;
 use super::stretch::Stretch;
 use super::turnstile::Turnstile;
 use crate::error::{Error, Result};
+
+/// Points that are taken off a device at the same time.
+const FETCHED: usize = 8;
 
 /// How often whoever waits for the workers looks up.
 const TICK: Duration = Duration::from_millis(50);
@@ -188,7 +192,9 @@ impl<'a, D: Accumulate> Workers<'a, D> {
     /// The states at the end.
     pub fn into_states(self) -> Result<Vec<(Point, PointState)>> {
         let device = self.transformer.backend();
-        self.points.into_iter().map(|(at, turnstile)| Ok((at, device.take(turnstile.into_state())?))).collect()
+        let residents: Vec<_> = self.points.into_iter().map(|(at, turnstile)| Mutex::new(Some((at, turnstile.into_state())))).collect();
+        let take = |place: usize| lock(&residents[place]).take().map(|(at, resident)| Ok((at, device.take(resident)?)));
+        in_order(FETCHED, residents.len(), take).into_iter().flatten().collect()
     }
 
     fn wanted(&self, sketches: SketchSet, massive: Option<f64>) -> Wanted {
