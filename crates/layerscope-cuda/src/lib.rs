@@ -16,6 +16,7 @@ pub mod compile;
 mod device;
 mod error;
 mod kernels;
+mod landing;
 mod launch;
 pub mod libraries;
 mod linear;

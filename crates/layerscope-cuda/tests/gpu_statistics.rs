@@ -1,7 +1,7 @@
 //! What the card accumulates against what the host does, from the same states. Without a GPU every test says so and is skipped.
 
 use layerscope_compute::{Backend, ComputeDtype, Cpu, Error, States};
-use layerscope_cuda::Cuda;
+use layerscope_cuda::{Cuda, CudaStream};
 use layerscope_stats::sketch::{SketchKind, SketchSet, Values};
 use layerscope_stats::{Accumulate, BatchInfo, LateRow, NOT_COUNTED, PointShape, PointState, Result, Wanted};
 use layerscope_testing::made_up_states::Random;
@@ -129,20 +129,32 @@ impl Data {
         states: Vec<PointState>,
         batches: &[(BatchInfo, Vec<Vec<f32>>)],
     ) -> Result<(Vec<PointState>, Option<LateRow>)> {
+        self.go_on_after(&mut |_| {}, device, streams, states, batches)
+    }
+
+    /// The same; every batch comes after other work in its stream.
+    fn go_on_after<D: Accumulate>(
+        &self,
+        other_work: &mut dyn FnMut(&mut D::Stream),
+        device: &D,
+        streams: usize,
+        states: Vec<PointState>,
+        batches: &[(BatchInfo, Vec<Vec<f32>>)],
+    ) -> Result<(Vec<PointState>, Option<LateRow>)> {
         let mut residents = states.into_iter().map(|state| device.load(state)).collect::<Result<Vec<_>>>()?;
         let mut workers = (0..streams).map(|_| Ok((device.stream()?, device.space()?))).collect::<Result<Vec<_>>>()?;
         for (at, (info, states)) in batches.iter().enumerate() {
             let (stream, space) = &mut workers[at % streams];
             let info = device.info(stream, info.clone())?;
             device.start_batch(space);
-            let mut buffer = device.buffer(states[0].len())?;
-            for (states, resident) in states.iter().zip(&mut residents) {
-                device.write(stream, &mut buffer, states);
-                let mut states = States { backend: device, stream, buffer: &buffer, rows: states.len() / self.dim, width: self.dim };
+            let mut buffers = (0..self.points).map(|_| device.buffer(states[0].len())).collect::<layerscope_compute::Result<Vec<_>>>()?;
+            buffers.iter_mut().zip(states).for_each(|(buffer, states)| device.write(stream, buffer, states));
+            other_work(stream);
+            for (buffer, resident) in buffers.iter().zip(&mut residents) {
+                let mut states = States { backend: device, stream, buffer, rows: states[0].len() / self.dim, width: self.dim };
                 let prepared = device.prepare(&mut states, &info, &self.wanted(), space)?;
                 device.commit(states.stream, &prepared, resident)?;
             }
-            device.synchronize(stream)?;
             if let Some(late) = device.finish_batch(stream, space)? {
                 return Ok((Vec::new(), Some(late)));
             }
@@ -284,6 +296,25 @@ fn what_is_loaded_is_fetched_to_the_bit_and_goes_on() {
         let (half, _) = data.go_on(&card, 1, empty, &data.batches[..1]).expect("a batch");
         let (resumed, _) = data.go_on(&card, 1, half, &data.batches[1..]).expect("the rest");
         assert!(whole == resumed, "a run that was interrupted gives the same bits");
+    }
+}
+
+/// Everything that the host reads, it must wait for.
+#[test]
+fn a_card_that_lags_behind_the_host_gives_the_same_bits() {
+    let Some(card) = card() else { return };
+    let mut gigabyte = card.zeros::<u8>(1 << 30).expect("memory");
+    // A tenth of a second and more.
+    let mut other_work = |stream: &mut CudaStream| (0..300).for_each(|_| stream.raw().memset_zeros(&mut gigabyte).expect("zeros"));
+    for data in [
+        made_up(257, 5003, &[3000, 500], 30),
+        made_up(70, 20, &[300, 100, 300], 25).with_massive(7),
+        Data { sketches: ALL.without(SketchKind::Shapes).without(SketchKind::Blocks).without(SketchKind::Peaks), ..made_up(48, 30, &[300, 150], 25) },
+    ] {
+        let (prompt, _) = data.run(&card, 2).expect("the card");
+        let empty = (0..data.points).map(|point| data.empty(point)).collect();
+        let (late, _) = data.go_on_after(&mut other_work, &card, 2, empty, &data.batches).expect("the card");
+        assert!(prompt == late);
     }
 }
 

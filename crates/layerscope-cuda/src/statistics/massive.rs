@@ -6,13 +6,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use cudarc::driver::{CudaSlice, CudaStream as RawStream, DriverError, PinnedHostSlice};
+use cudarc::driver::{CudaSlice, CudaStream as RawStream, DriverError};
 use layerscope_stats::{BatchInfo, Result};
 
 use super::host_part::{HostPart, MassiveBatch, MassivePairs, MassiveRows, lock};
 use super::scatter::Before;
 use super::space::{BAD_ROWS, FLAGS, FOUND_ROWS, Grown};
 use crate::device::Cuda;
+use crate::landing::Landing;
 use crate::launch::Word;
 
 /// Points that a worker is ahead of what it knows.
@@ -36,7 +37,7 @@ pub(super) struct Slot {
     copies: Grown<f32>,
     before: Grown<f32>,
     /// The flags of the point before and of this one.
-    pub flags: PinnedHostSlice<u32>,
+    pub flags: Landing<u32>,
     pending: Mutex<Option<Pending>>,
 }
 
@@ -62,8 +63,7 @@ pub(super) struct Pending {
 impl MassiveRing {
     pub fn new(cuda: &Cuda) -> layerscope_compute::Result<MassiveRing> {
         let slot = || {
-            // SAFETY: nobody reads the words before the card has written them. Without flags: the host reads them.
-            let flags = unsafe { cuda.context().alloc_pinned_with_flags(2 * FLAGS, 0) }?;
+            let flags = Landing::new(cuda, 2 * FLAGS)?;
             Ok(Slot { found: Grown::default(), copies: Grown::default(), before: Grown::default(), flags, pending: Mutex::default() })
         };
         let make = || Ok((cuda.context().new_stream()?, (0..SLOTS).map(|_| slot()).collect::<Result<Vec<_>, DriverError>>()?));
@@ -134,7 +134,7 @@ impl Slot {
     /// What the card found; None if that is nothing.
     fn read(&self, copier: &Arc<RawStream>, pending: Pending) -> Result<Option<MassiveBatch>, DriverError> {
         let Pending { info, dim, massive, before, .. } = pending;
-        let flags = self.flags.as_slice()?;
+        let flags = self.flags.wait()?;
         let (flags_before, flags) = flags.split_at(FLAGS);
         let count = flags[FOUND_ROWS] as usize;
         let words: Vec<u32> = read(copier, &self.found, count)?;

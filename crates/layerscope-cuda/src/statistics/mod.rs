@@ -270,7 +270,7 @@ impl Cuda {
         let (flags, slot, mut is_filled) = (device.waiting.flags.slice(), device.massive.slot(point), false);
         stream.run(Work::Statistics, |raw| {
             let of_both = point * FLAGS..(point + 2) * FLAGS;
-            let copied = flags.map_or(Ok(()), |flags| raw.memcpy_dtoh(&flags.slice(of_both), &mut slot.flags));
+            let copied = flags.map_or(Ok(()), |flags| slot.flags.copy(raw, &flags.slice(of_both)));
             copied.map_err(|error| self.error(error))?;
             is_filled = true;
             Ok(())

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream as RawStream, DriverError, PinnedHostSlice};
+use cudarc::driver::{CudaSlice, CudaStream as RawStream, DriverError};
 use layerscope_stats::Result;
 
 use super::tensors::Number;
 use crate::device::Cuda;
+use crate::landing::Landing;
 
 /// Bytes that are on their way while as many are copied out; a multiple of every number's size.
 const HALF: usize = 4 << 20;
@@ -15,7 +16,7 @@ const HALF: usize = 4 << 20;
 pub(super) struct Reader<'a> {
     cuda: &'a Cuda,
     raw: Arc<RawStream>,
-    halves: Option<[PinnedHostSlice<u8>; 2]>,
+    halves: Option<[Landing<u8>; 2]>,
 }
 
 impl<'a> Reader<'a> {
@@ -49,8 +50,7 @@ impl<'a> Reader<'a> {
     /// Half by half: one is copied out while the card writes the other.
     fn read_large<T: Number>(&mut self, slice: &CudaSlice<T>, len: usize) -> Result<Vec<T>, DriverError> {
         if self.halves.is_none() {
-            // SAFETY: nobody reads the bytes before the card has written them. Without flags: the host reads them.
-            let half = || unsafe { self.cuda.context().alloc_pinned_with_flags(HALF, 0) };
+            let half = || Landing::new(self.cuda, HALF);
             self.halves = half().and_then(|first| Ok([first, half()?])).ok();
         }
         let slice_of_numbers = slice.slice(..len);
@@ -61,13 +61,13 @@ impl<'a> Reader<'a> {
         let (Some(halves), Some(there)) = (&mut self.halves, bytes_there) else { return self.read_small(slice, len) };
         let mut numbers = Vec::<T>::with_capacity(len);
         let here = numbers.as_mut_ptr().cast::<u8>();
-        self.raw.memcpy_dtoh(&there.slice(..HALF), &mut halves[0])?;
+        halves[0].copy(&self.raw, &there.slice(..HALF))?;
         for number in 0..bytes.div_ceil(HALF) {
             if number + 1 < bytes.div_ceil(HALF) {
                 let next = start(number + 1, bytes);
-                self.raw.memcpy_dtoh(&there.slice(next..next + HALF), &mut halves[(number + 1) % 2])?;
+                halves[(number + 1) % 2].copy(&self.raw, &there.slice(next..next + HALF))?;
             }
-            let arrived = halves[number % 2].as_slice()?;
+            let arrived = halves[number % 2].wait()?;
             // SAFETY: there is room for as many bytes from here on; the two do not overlap.
             unsafe { here.add(start(number, bytes)).copy_from_nonoverlapping(arrived.as_ptr(), HALF) };
         }

@@ -55,6 +55,10 @@ impl<T: DeviceRepr> Grown<T> {
     /// Room for so many; what was there is lost if it was too little.
     pub fn reserve(&mut self, cuda: &Cuda, stream: &Arc<RawStream>, len: usize) -> Result<()> {
         if self.0.as_ref().is_none_or(|slice| slice.len() < len) {
+            if self.0.is_some() {
+                // It may be of an earlier stream, which would free it at once, while this one still works in it.
+                stream.synchronize().map_err(|error| cuda.error(error))?;
+            }
             self.0 = None;
             // SAFETY: kernels write what kernels read.
             self.0 = Some(unsafe { stream.alloc(len.max(1)) }.map_err(|error| cuda.error(error))?);
