@@ -88,12 +88,16 @@ def track(
 
 
 def merge(
-    runs: Sequence[Run | str | os.PathLike[str]], out: str | os.PathLike[str] | None = None, *, overwrite: bool = False
+    runs: Sequence[Run | str | os.PathLike[str]],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    overwrite: bool = False,
+    allow_devices: bool = False,
 ) -> Run:
     """Merge the shards of one measurement into the run that a single worker would have made.
 
     `runs` are folders, addresses or `Run` objects, in any order. All shards must be present and belong together. `overwrite` replaces what
-    is at `out`.
+    is at `out`. `allow_devices` also merges shards that were computed on different devices or in different numbers; the run says so.
 
     >>> import layerscope as ls
     >>> shards = [ls.measure("pocket-gpt", "pocket/corpus/held-out.txt", limit=60, shard=f"{i}/2", measures="norm") for i in range(2)]
@@ -103,7 +107,7 @@ def merge(
     """
     folders = _folders(runs)
     call = _call("merge", {"runs": folders})
-    return _into(out, lambda folder: _layerscope.merge(folders, folder, overwrite, call))
+    return _into(out, lambda folder: _layerscope.merge(folders, folder, overwrite, allow_devices, call))
 
 
 def weights(

@@ -184,7 +184,7 @@ def _merge(out: str, partial: bool, call: list[str], *folders: str) -> str:
     if partial:
         _layerscope.merge_part(folders, out, call)
     else:
-        _layerscope.merge(folders, out, True, call)
+        _layerscope.merge(folders, out, True, False, call)
     return out
 
 

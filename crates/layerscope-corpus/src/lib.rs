@@ -49,6 +49,6 @@ pub use group::{CONTINUES, Group, Grouping, UNCOUNTED};
 pub use layerscope_remote::Options as StoreOptions;
 pub use pipeline::{Progress, write_spool};
 pub use settings::{OnError, Settings, Specials};
-pub use spool::{BatchPlan, Sequence, Spool, SpoolBatch};
+pub use spool::{BatchPlan, BatchSize, Sequence, Spool, SpoolBatch};
 pub use tokenize::{Tokenizer, Wrap};
 pub use window::{Context, Windows};

@@ -28,7 +28,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::group::Group;
 
-pub use batch::{BatchPlan, SpoolBatch};
+pub use batch::{BatchPlan, BatchSize, SpoolBatch};
 pub use format::Sequence;
 pub(crate) use write::{NewSequence, SpoolWriter};
 

@@ -87,6 +87,23 @@ fn batches_are_cut_by_order_and_size_alone() {
 }
 
 #[test]
+fn batches_become_smaller_on_the_way() {
+    let folder = Folder::new();
+    let read = spool(&folder, &Settings::new([corpus(&folder, 500)], 40)).unwrap();
+    let whole = read.plan(1000).unwrap();
+    let sizes = |from: usize| [BatchSize::everywhere(1000), BatchSize { from: whole.sequences(from).start, tokens: 300 }];
+    for from in [0, 1, whole.len() - 1] {
+        let plan = read.plan_sizes(&sizes(from)).unwrap();
+        assert!((0..from).all(|batch| plan.sequences(batch) == whole.sequences(batch)), "batches before {from} are the same");
+        assert_eq!(plan.sequences(from).start, whole.sequences(from).start);
+        assert!(plan.largest_from(from) <= 300 && plan.len() > whole.len());
+        assert!((0..plan.len() - 1).all(|batch| plan.sequences(batch).end == plan.sequences(batch + 1).start));
+        assert_eq!(plan.rows(0..plan.len()), whole.rows(0..whole.len()));
+    }
+    assert_eq!(read.plan_sizes(&sizes(0)).unwrap(), read.plan(300).unwrap());
+}
+
+#[test]
 fn windows_number_every_state_once() {
     let folder = Folder::new();
     let file = folder.file("a.txt", "the end of the thing ".repeat(30));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use layerscope::{Given, Located, Mode, Settings, WeightsOf, load};
+use layerscope::{Given, Located, MergeSettings, Mode, Settings, WeightsOf, load};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
@@ -116,8 +116,16 @@ pub fn compare(
 
 /// Joins shards into one run.
 #[pyfunction]
-pub fn merge(py: Python<'_>, folders: Vec<PathBuf>, out: PathBuf, overwrite: bool, call: Vec<String>) -> PyResult<()> {
-    patient(py, call, move || layerscope::merge(&folders, &out, overwrite, &mut |_| {}).map(drop))
+pub fn merge(
+    py: Python<'_>,
+    folders: Vec<PathBuf>,
+    out: PathBuf,
+    overwrite: bool,
+    allow_devices: bool,
+    call: Vec<String>,
+) -> PyResult<()> {
+    let settings = MergeSettings { overwrite, allow_devices };
+    patient(py, call, move || layerscope::merge(&folders, &out, settings, &mut |_| {}).map(drop))
 }
 
 /// Joins some shards into a part of the run.

@@ -27,7 +27,7 @@
 
 use crate::error::{Error, Result};
 use crate::rows::BatchRows;
-use crate::sketch::{Contribution, Mergeable, PointMoments, SketchKind, SketchSet, SketchShape, Sketches, Tensors, nested};
+use crate::sketch::{Contribution, Covariance, Mergeable, PointMoments, SketchKind, SketchSet, SketchShape, Sketches, Tensors, nested};
 
 /// What decides the shape of a [`PointState`].
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +123,14 @@ impl PointState {
         }
         self.excluded += rows.excluded();
         Ok(())
+    }
+
+    /// States that come later are massive beyond this norm; so two devices agree that found nearly the same.
+    pub fn set_massive_threshold(&mut self, massive: Option<f64>) {
+        self.moments.set_massive_threshold(massive);
+        if let Some(covariance) = self.sketches.get_mut::<Covariance>() {
+            covariance.set_massive_threshold(massive);
+        }
     }
 
     /// Adds what another state has, whose group `g` is our `names[g]`. Kept states are left alone: their owner knows their slots.

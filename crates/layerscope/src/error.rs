@@ -80,6 +80,16 @@ impl Error {
         }
     }
 
+    /// Whether a device had no memory for what it was to do.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        use layerscope_compute::Error::OutOfMemory;
+        matches!(
+            self,
+            Error::Model(layerscope_model::Error::Device(OutOfMemory { .. }))
+                | Error::Stats(layerscope_stats::Error::Device(OutOfMemory { .. }))
+        )
+    }
+
     /// The program's exit status for this error.
     pub fn exit_status(&self) -> u8 {
         match self.kind() {

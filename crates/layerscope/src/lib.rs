@@ -56,7 +56,7 @@ pub use process::cancel::CancelToken;
 pub use process::temporary::Located;
 pub use settings::{Given, Settings};
 pub use store::load::{Runs, load};
-pub use store::merge::{merge, merge_part};
+pub use store::merge::{MergeSettings, merge, merge_part};
 pub use store::mirror::{Finished, fetch, remove};
 pub use store::point_name::PointName;
 pub use tables::compare::{Comparison, compare};

@@ -302,6 +302,32 @@ fn every_grouping_merges_and_shards_may_be_empty() {
 }
 
 #[test]
+fn shards_in_different_numbers_merge_only_if_that_is_allowed() {
+    let folder = empty_folder("split-devices");
+    let text = corpus("split-devices-text", &sentences(30, 25));
+    let checkpoint = model("gpt2/published", "split-devices-model");
+    let parts = [folder.join("f32"), folder.join("bf16")];
+    for (number, (part, dtype)) in parts.iter().zip(["f32", "bf16"]).enumerate() {
+        measured(&checkpoint, &text, part, &format!("{FLAGS} --shard {number}/2 --dtype {dtype}"));
+    }
+    let out = folder.join("merged");
+    let refused = merge(&parts, &out, "");
+    assert_eq!(refused.status, 5);
+    assert!(refused.stderr.contains("--dtype is \"f32\" there and \"bf16\" here"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--allow-devices"), "{}", refused.stderr);
+    let allowed = merge(&parts, &out, "--allow-devices");
+    assert_eq!(allowed.status, 0, "{}", allowed.stderr);
+    let manifest = manifest(&out);
+    assert_eq!(manifest["settings"]["dtype"]["value"], "f32 and bf16");
+    assert!(manifest["warnings"].to_string().contains("the shards were computed on "), "{}", manifest["warnings"]);
+    let whole = folder.join("whole");
+    measured(&checkpoint, &text, &whole, FLAGS);
+    // Half of the states have errors of bf16.
+    let q = |run: &Path| number(&table(run, "layers"), "value", 0).expect("Q");
+    assert!((q(&out) - q(&whole)).abs() < 0.02 * q(&whole));
+}
+
+#[test]
 fn merge_refuses_duplicates_gaps_and_strangers() {
     let folder = empty_folder("split-refused");
     let text = corpus("split-refused-text", &sentences(30, 23));

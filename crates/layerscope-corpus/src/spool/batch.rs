@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::format::{HEADER_BYTES, SEQUENCE_BYTES};
 use super::{Sequence, Spool};
 use crate::error::{Error, Result};
@@ -15,7 +17,22 @@ pub struct BatchPlan {
     rows: Vec<u64>,
     /// Documents that begin before every batch, and all of them.
     documents: Vec<u64>,
-    largest: usize,
+}
+
+/// How many rows a batch has at most, from some sequence on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchSize {
+    /// The first sequence of the first such batch.
+    pub from: u64,
+    /// Rows.
+    pub tokens: usize,
+}
+
+impl BatchSize {
+    /// The same from the first sequence to the last.
+    pub fn everywhere(tokens: usize) -> BatchSize {
+        BatchSize { from: 0, tokens }
+    }
 }
 
 impl BatchPlan {
@@ -37,7 +54,12 @@ impl BatchPlan {
 
     /// Rows of the largest batch.
     pub fn largest(&self) -> usize {
-        self.largest
+        self.largest_from(0)
+    }
+
+    /// Rows of the largest batch from one on.
+    pub fn largest_from(&self, batch: usize) -> usize {
+        self.rows[batch..].windows(2).map(|bounds| bounds[1] - bounds[0]).max().unwrap_or(0) as usize
     }
 
     /// The sequences of a batch.
@@ -111,20 +133,29 @@ impl Cutter {
 impl Spool {
     /// Reads the index once and finds where batches of at most `batch_tokens` rows begin.
     pub fn plan(&self, batch_tokens: usize) -> Result<BatchPlan> {
-        let mut cutter = Cutter { tokens: batch_tokens as u64, filled: 0 };
-        let mut plan = BatchPlan { starts: Vec::new(), rows: Vec::new(), documents: Vec::new(), largest: 0 };
-        let (mut largest, mut rows, mut documents) = (0, 0, 0);
+        self.plan_sizes(&[BatchSize::everywhere(batch_tokens)])
+    }
+
+    /// The same where the size changes on the way: in the order of the sequences, the first from the first sequence.
+    pub fn plan_sizes(&self, sizes: &[BatchSize]) -> Result<BatchPlan> {
+        let mut sizes = sizes.iter().peekable();
+        let mut cutter = Cutter { tokens: 0, filled: 0 };
+        let mut plan = BatchPlan { starts: Vec::new(), rows: Vec::new(), documents: Vec::new() };
+        let (mut rows, mut documents) = (0, 0);
         for (number, sequence) in self.sequences().enumerate() {
-            let sequence = sequence?;
-            if cutter.begins(sequence.length, number == 0) {
-                plan.begin(number as u64, rows, documents);
+            let (number, sequence) = (number as u64, sequence?);
+            let mut is_first = number == 0;
+            while let Some(size) = sizes.next_if(|size| size.from <= number) {
+                (cutter.tokens, is_first) = (size.tokens as u64, true);
             }
-            largest = largest.max(cutter.filled);
+            if cutter.begins(sequence.length, is_first) {
+                plan.begin(number, rows, documents);
+            }
             rows += u64::from(sequence.length);
             documents += u64::from(sequence.row == 0);
         }
         plan.begin(self.header.sequences, rows, documents);
-        Ok(BatchPlan { largest: largest as usize, ..plan })
+        Ok(plan)
     }
 
     /// One batch of a plan, whole; from any thread.

@@ -31,6 +31,11 @@ impl Covariance {
         (self.threshold < f64::INFINITY).then_some(self.threshold)
     }
 
+    /// States that come later are massive beyond this norm.
+    pub fn set_massive_threshold(&mut self, massive: Option<f64>) {
+        self.threshold = massive.unwrap_or(f64::INFINITY);
+    }
+
     /// All states.
     pub fn all(&self) -> Result<Cow<'_, Scatter>> {
         match &self.massive {

@@ -83,6 +83,11 @@ impl PointMoments {
         (self.threshold < f64::INFINITY).then_some(self.threshold)
     }
 
+    /// States that come later are massive beyond this norm.
+    pub fn set_massive_threshold(&mut self, massive: Option<f64>) {
+        self.threshold = massive.unwrap_or(f64::INFINITY);
+    }
+
     /// Number of states, massive ones included.
     pub fn states(&self) -> u64 {
         self.corpus.n() + self.massive_corpus.n()

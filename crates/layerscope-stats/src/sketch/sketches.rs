@@ -35,6 +35,11 @@ impl Sketches {
         self.kept.iter().flatten().find_map(|sketch| (&**sketch as &dyn Any).downcast_ref())
     }
 
+    /// The same, to be changed.
+    pub fn get_mut<S: Sketch>(&mut self) -> Option<&mut S> {
+        self.kept.iter_mut().flatten().find_map(|sketch| (&mut **sketch as &mut dyn Any).downcast_mut())
+    }
+
     /// Which are kept.
     pub fn kinds(&self) -> SketchSet {
         let mut kinds = SketchSet::default();

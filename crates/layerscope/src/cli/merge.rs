@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::print;
 use crate::error::Result;
-use crate::store::merge::merge;
+use crate::store::merge::{MergeSettings, merge};
 use crate::tables::overview::overview;
 
 #[derive(clap::Args)]
@@ -18,13 +18,17 @@ pub(super) struct Arguments {
     /// Replace whatever is in --out
     #[arg(long)]
     overwrite: bool,
+    /// Merge also shards whose numbers were computed on different devices or in different numbers
+    #[arg(long)]
+    allow_devices: bool,
     /// Hide progress and print only the result
     #[arg(long)]
     quiet: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let merged = merge(&arguments.folders, &arguments.out, arguments.overwrite, &mut |point| {
+    let settings = MergeSettings { overwrite: arguments.overwrite, allow_devices: arguments.allow_devices };
+    let merged = merge(&arguments.folders, &arguments.out, settings, &mut |point| {
         if !arguments.quiet {
             eprintln!("layerscope: merging layer {} ({})", point.layer, point.point());
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::thread::{Scope, ScopedJoinHandle};
 
-use layerscope_corpus::{BatchPlan, Spool};
+use layerscope_corpus::{BatchPlan, BatchSize, Spool};
 use layerscope_model::{Leg, Point, Transformer, leg_memory};
 use layerscope_stats::{Accumulate, PointShape, PointState};
 
@@ -19,7 +19,7 @@ use super::plan::BoundPlan;
 use super::route::{Order, Route, Way};
 use super::run::open_spool;
 use super::timings::Phase;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
 use crate::process::system;
 use crate::process::threads::joined;
@@ -29,6 +29,9 @@ use crate::store::state::Fingerprint;
 use crate::store::work::{InputStamp, SavedPlan, Work, massive_of};
 use crate::store::write::{LegStates, WrittenStates, write_states};
 use crate::text::bytes;
+
+/// Batches are not made smaller than this: what fails with so few rows fails for another reason.
+const SMALLEST_BATCH: usize = 128;
 
 /// A model that is being read on another thread.
 type Loading<'scope, D> = ScopedJoinHandle<'scope, layerscope_model::Result<Transformer<D>>>;
@@ -52,6 +55,8 @@ pub struct Journey<'a> {
     pub show: &'a mut Show<'a>,
     /// Tokens that this process took through legs that are done.
     pub passed: u64,
+    /// Rows of the batches of a run that is not planned yet.
+    pub sizes: Vec<BatchSize>,
 }
 
 impl OnDevice for Journey<'_> {
@@ -63,9 +68,14 @@ impl OnDevice for Journey<'_> {
             (self.show)(Event::note(format!("computing on {}", device.describe())));
         }
         std::thread::scope(|scope| {
-            let loading = self.read_model_early(scope, &device, &way);
+            let mut loading = self.read_model_early(scope, &device, &way);
             let spool = open_spool(self.bound, self.work, self.cancel, self.show)?;
-            self.measure(scope, device, &way, &spool, loading)
+            loop {
+                match self.measure(scope, device.clone(), &way, &spool, loading.take()) {
+                    Err(error) if error.is_out_of_memory() => self.shrink_batches(&spool, error)?,
+                    outcome => return outcome,
+                }
+            }
         })
     }
 }
@@ -102,7 +112,8 @@ impl<'a> Journey<'a> {
     {
         let bound = self.bound;
         let plan = &bound.plan;
-        let batches = spool.plan(plan.batch_tokens)?;
+        let sizes = self.work.saved_plan()?.map_or_else(|| self.sizes.clone(), |saved| saved.sizes);
+        let batches = spool.plan_sizes(&sizes)?;
         let chosen = Chosen::new(bound, spool)?;
         let keep = KeepSettings {
             seed: bound.corpus.filters.seed,
@@ -144,6 +155,36 @@ impl<'a> Journey<'a> {
         timings.time(Phase::Write, || write_states(self.store, &fingerprint, &facts, &kept, &states))
     }
 
+    /// Halves the batches from the last checkpoint on, for a device that had no memory for them; with several legs, from the start. Where
+    /// they cannot be smaller, it is left at that.
+    fn shrink_batches(&mut self, spool: &Spool, error: Error) -> Result<()> {
+        let Some(saved) = self.work.saved_plan()? else { return Err(error) };
+        let legs = saved.route.legs.len();
+        let next = if legs == 1 { self.work.reached() } else { 0 };
+        let before = spool.plan_sizes(&saved.sizes)?;
+        let (from, largest) = (before.sequences(next).start, before.largest_from(next));
+        let mut sizes = saved.sizes.clone();
+        sizes.retain(|size| size.from < from);
+        sizes.push(BatchSize { from, tokens: largest / 2 });
+        let after = spool.plan_sizes(&sizes)?;
+        let smaller = after.largest_from(next);
+        if smaller >= largest || smaller < SMALLEST_BATCH {
+            return Err(error);
+        }
+        let line = format!("{error}; going on with batches of {smaller} tokens instead of {largest}");
+        warn(line, self.warnings, self.show);
+        match legs {
+            1 => {
+                let route = Route { stretches: vec![after.len()], ..saved.route };
+                self.work.save_plan(&SavedPlan { sizes, route, ..saved })
+            }
+            _ => {
+                (self.sizes, self.passed) = (sizes, 0);
+                self.work.forget_progress(legs)
+            }
+        }
+    }
+
     /// Memory from what is resident now, less a model that was loaded early.
     fn estimate<D: Accumulate>(
         &self,
@@ -160,7 +201,7 @@ impl<'a> Journey<'a> {
         let dim = shapes.iter().map(|shape| shape.dim).max().unwrap_or(0);
         let state = PointShape { dim, previous: (shapes.len() > 1).then_some(dim), ..shapes[0] };
         let (sample, threads) = (kept.classes[0].len(), device.workers(plan.threads));
-        let sizes = Sizes { state, sample, points: shapes.len(), largest_batch: batches.largest(), threads };
+        let sizes = Sizes { state, sample, points: shapes.len(), largest_batch: batches.largest_from(self.work.reached()), threads };
         Estimate::new(device, model, way, &sizes, system::resident().unwrap_or(0).saturating_sub(early))
     }
 
@@ -185,7 +226,7 @@ impl<'a> Journey<'a> {
         let stretches = fit_disk(plan, estimate, &legs, batches, model.spec.width)?;
         let route = Route { legs, stretches };
         let inputs = spool.inputs().iter().filter_map(|input| InputStamp::of(input)).collect();
-        self.work.save_plan(&SavedPlan { fingerprint: resumable.clone(), inputs, route: route.clone() })?;
+        self.work.save_plan(&SavedPlan { fingerprint: resumable.clone(), inputs, route: route.clone(), sizes: self.sizes.clone() })?;
         (self.show)(Event::Saved);
         Ok(route)
     }

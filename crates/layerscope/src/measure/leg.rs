@@ -92,7 +92,7 @@ impl LegRun<'_> {
         let done = |batch: usize| (shared.batches.documents_before(batch), shared.batches.rows(0..batch).end);
         let (before, total) = (done(next), done(shared.batches.len()));
         let workers =
-            Workers::new(transformer, states, next, self.work_settings(shared, passage, transformer.backend().workers(plan.threads)))?;
+            Workers::new(transformer, states, next, self.work_settings(shared, passage, next, transformer.backend().workers(plan.threads)))?;
         while next < self.batches.end {
             let mut told = false;
             let mut pause = |progress: &Progress| {
@@ -177,7 +177,7 @@ impl LegRun<'_> {
         Passage { entering, leaving: leaving.map(|stretch| (self.segment.leg.to, stretch)) }
     }
 
-    fn work_settings<'w>(&self, shared: &Shared<'w>, passage: Passage<'w>, threads: usize) -> WorkSettings<'w> {
+    fn work_settings<'w>(&self, shared: &Shared<'w>, passage: Passage<'w>, next: usize, threads: usize) -> WorkSettings<'w> {
         let bound = shared.bound;
         let paired = bound.plan.sketches.contains(SketchKind::Pairs);
         let before = self.segment.points.start.checked_sub(1).filter(|_| paired).map(|at| (bound.points[at], self.massive[at]));
@@ -187,7 +187,7 @@ impl LegRun<'_> {
             before,
             on_error: bound.corpus.on_error,
             threads,
-            rows: shared.batches.largest(),
+            rows: shared.batches.largest_from(next),
             passage,
         }
     }

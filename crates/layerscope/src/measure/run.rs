@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use layerscope_corpus::Spool;
+use layerscope_corpus::{BatchSize, Spool};
 use layerscope_error::{Line, line, setting};
 use layerscope_report::Manifest;
 
@@ -42,7 +42,8 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
             return Ok(manifest);
         }
     } else {
-        let journey = Journey { bound: &bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show, passed: 0 };
+        let sizes = vec![BatchSize::everywhere(plan.batch_tokens)];
+        let journey = Journey { bound: &bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show, passed: 0, sizes };
         written = Some(plan.device.run(plan.dtype, journey)??);
         timings = Some(work.timings().timings());
     }

@@ -15,7 +15,7 @@ use super::facts::{BAD, Facts, GroupFacts, PointFacts};
 use super::folder::Folder;
 use super::mirror::{self, Finished};
 use super::point_name::PointName;
-use super::state::{About, StateFile, differences, write_state};
+use super::state::{About, Fingerprint, StateFile, differences, write_state};
 use super::stored::StoredRun;
 use super::work::Work;
 use super::write::{Ending, LegStates, WrittenStates, open_emptied, write_run, write_states};
@@ -23,11 +23,24 @@ use crate::error::{Error, Result};
 use crate::measure::kept::{Kept, KeptKey};
 use crate::process::cancel::CancelToken;
 
+/// How shards are merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MergeSettings {
+    /// Replace what is there.
+    pub overwrite: bool,
+    /// Also shards whose numbers were computed on different devices, or in different numbers.
+    pub allow_devices: bool,
+}
+
+/// What a device decides in a run's fingerprint.
+const DEVICE_KEYS: [&str; 2] = ["device", "--dtype"];
+
 /// Merges the shards of one measurement into the run that a single worker would have made. `show` hears of every point.
-pub fn merge(shards: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn FnMut(PointName)) -> Result<Finished<Manifest>> {
+pub fn merge(shards: &[PathBuf], out: &Path, settings: MergeSettings, show: &mut dyn FnMut(PointName)) -> Result<Finished<Manifest>> {
     into(shards, out, |folders, here| {
-        let (store, work, written) = merge_states(folders, here, overwrite, true, show)?;
-        let manifest = write_run(&store, Some(written), &Ending::default(), &mut |_, _| {})?;
+        let (store, work, written, warning) = merge_states(folders, here, settings, true, show)?;
+        let ending = Ending { warnings: warning.into_iter().collect(), ..Ending::default() };
+        let manifest = write_run(&store, Some(written), &ending, &mut |_, _| {})?;
         work.remove()?;
         Ok(manifest)
     })
@@ -36,7 +49,8 @@ pub fn merge(shards: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn FnM
 /// Merges some shards, or parts merged before, into a part of the run: its states, to be merged with the other parts.
 pub fn merge_part(shards: &[PathBuf], out: &Path) -> Result<()> {
     let settled = |folders: &[PathBuf], here: &Path| {
-        let (_, work, written) = merge_states(folders, here, true, false, &mut |_| {})?;
+        let settings = MergeSettings { overwrite: true, allow_devices: false };
+        let (_, work, written, _) = merge_states(folders, here, settings, false, &mut |_| {})?;
         written.settle()?;
         work.remove()
     };
@@ -50,16 +64,16 @@ fn into<T>(shards: &[PathBuf], out: &Path, work: impl FnOnce(&[PathBuf], &Path) 
     mirror::into(out, &CancelToken::default(), &mut |_| {}, |here, _| work(&folders, here))
 }
 
-/// The states of a merged run; `complete` if no shard may be missing.
+/// The states of a merged run, and what is worth a warning; `complete` if no shard may be missing.
 fn merge_states(
     folders: &[PathBuf],
     out: &Path,
-    overwrite: bool,
+    settings: MergeSettings,
     complete: bool,
     show: &mut dyn FnMut(PointName),
-) -> Result<(Folder, Work, WrittenStates)> {
+) -> Result<(Folder, Work, WrittenStates, Option<String>)> {
     let start = Instant::now();
-    let (shards, missing) = open_shards(folders)?;
+    let (shards, missing) = open_shards(folders, settings.allow_devices)?;
     if complete && !missing.is_empty() {
         let count = shards[0].facts.shard.1;
         return Err(Error::mismatch(format!("shard {} of {count} is missing: give all folders of the run", missing.join(", "))));
@@ -69,9 +83,9 @@ fn merge_states(
     {
         return Err(Error::refused(line![format!("{} is one of the shards; choose another ", shard.display()), setting("out")]));
     }
-    let (store, work) = open_emptied(out, overwrite)?;
+    let (store, work) = open_emptied(out, settings.overwrite)?;
     let scratch = Folder::create(&work.path(""))?;
-    let mut merged = Merged::of(&shards, missing.is_empty())?;
+    let mut merged = Merged::of(&shards, missing.is_empty(), settings.allow_devices)?;
     let fingerprint = &shards[0].state.about().fingerprint;
     let mut parts = Vec::with_capacity(merged.facts.points.len());
     for point in &merged.facts.points {
@@ -86,11 +100,38 @@ fn merge_states(
     merged.facts.seconds += start.elapsed().as_secs_f64();
     merged.facts.timings.write += start.elapsed().as_secs_f64();
     let written = write_states(&store, fingerprint, &merged.facts, &merged.kept, &LegStates::OnDisk(parts))?;
-    Ok((store, work, written))
+    Ok((store, work, written, merged.warning))
+}
+
+/// A state's fingerprint but for what its device decided.
+fn without_device(state: &StateFile) -> Fingerprint {
+    let mut fingerprint = state.about().fingerprint.clone();
+    fingerprint.retain(|key, _| !DEVICE_KEYS.contains(&key.as_str()));
+    fingerprint
+}
+
+/// Whether a GPU computed some shards, but not all.
+fn is_gpu_shared(shards: &[StoredRun]) -> bool {
+    let on_gpu = shards.iter().filter(|shard| shard.state.about().fingerprint.contains_key("device")).count();
+    (1..shards.len()).contains(&on_gpu)
+}
+
+/// What computed the shards, each once: the device, and the numbers of its products.
+fn devices(shards: &[StoredRun]) -> (Vec<&str>, Vec<&str>) {
+    let mut found: (Vec<&str>, Vec<&str>) = Default::default();
+    for shard in shards {
+        let dtype = shard.facts.settings.get("dtype").and_then(|dtype| dtype["value"].as_str()).unwrap_or_default();
+        for (known, name) in [(&mut found.0, shard.facts.isa.as_str()), (&mut found.1, dtype)] {
+            if !known.contains(&name) {
+                known.push(name);
+            }
+        }
+    }
+    found
 }
 
 /// The shards in the order of their numbers, and those that are missing; refuses duplicates and strangers.
-fn open_shards(folders: &[PathBuf]) -> Result<(Vec<StoredRun>, Vec<String>)> {
+fn open_shards(folders: &[PathBuf], allow_devices: bool) -> Result<(Vec<StoredRun>, Vec<String>)> {
     let mut shards: BTreeMap<u32, StoredRun> = BTreeMap::new();
     let mut known: BTreeMap<u32, &Path> = BTreeMap::new();
     let mut first: Option<(StateFile, u32, &Path)> = None;
@@ -100,13 +141,18 @@ fn open_shards(folders: &[PathBuf]) -> Result<(Vec<StoredRun>, Vec<String>)> {
         match &first {
             None => first = Some((StateFile::open(run.state.path())?, count, folder)),
             Some((state, of, other)) => {
-                let mut differing = differences(&state.about().fingerprint, &run.state.about().fingerprint);
+                let compared = |state: &StateFile| if allow_devices { without_device(state) } else { state.about().fingerprint.clone() };
+                let mut differing = differences(&compared(state), &compared(&run.state));
                 if differing.is_empty() && *of != count {
                     differing = format!("it is one of {of} shards there and one of {count} here");
                 }
                 if !differing.is_empty() {
                     let line = format!("{} does not belong to {}: {differing}", folder.display(), other.display());
-                    return Err(Error::mismatch(line));
+                    let is_device_alone = differences(&without_device(state), &without_device(&run.state)).is_empty() && *of == count;
+                    return Err(Error::mismatch(match is_device_alone {
+                        true => line![line, "; merge them all the same with ", setting("allow-devices")],
+                        false => line.into(),
+                    }));
                 }
             }
         }
@@ -133,10 +179,13 @@ struct Merged {
     kept: Kept,
     /// For every kept state its shard and its row there.
     sources: Vec<(usize, usize)>,
+    /// Whether shards may have been computed differently, and where they were.
+    allow_devices: bool,
+    warning: Option<String>,
 }
 
 impl Merged {
-    fn of(shards: &[StoredRun], complete: bool) -> Result<Merged> {
+    fn of(shards: &[StoredRun], complete: bool, allow_devices: bool) -> Result<Merged> {
         let groups = all_groups(shards);
         let number: HashMap<&str, u32> = groups.iter().enumerate().map(|(number, group)| (group.raw.as_str(), number as u32)).collect();
         let names = shards.iter().map(|shard| shard.facts.groups.iter().map(|group| number[group.raw.as_str()]).collect()).collect();
@@ -160,6 +209,13 @@ impl Merged {
             let count = facts.shard.1;
             facts.settings.insert("shard".to_owned(), json!({ "value": null, "from": format!("merge of {count}") }));
         }
+        let (isas, dtypes) = devices(shards);
+        facts.isa = isas.join(" and ");
+        let differ = is_gpu_shared(shards) || dtypes.len() > 1;
+        let warning = differ.then(|| format!("the shards were computed on {}, in {}", facts.isa, dtypes.join(" and ")));
+        if dtypes.len() > 1 {
+            facts.settings.insert("dtype".to_owned(), json!({ "value": dtypes.join(" and "), "from": "merge" }));
+        }
         facts.command = crate::process::command::words();
         let mut parts: Vec<u32> = shards.iter().flat_map(|shard| shard.facts.parts()).collect();
         parts.sort_unstable();
@@ -169,7 +225,7 @@ impl Merged {
         shards.iter().for_each(|shard| facts.timings.add(&shard.facts.timings));
         drop(number);
         facts.groups = groups;
-        Ok(Merged { facts, names, kept, sources })
+        Ok(Merged { facts, names, kept, sources, allow_devices, warning })
     }
 
     /// All shards' states of one point.
@@ -177,8 +233,11 @@ impl Merged {
         let dim = self.facts.width_of(point);
         let mut merged: Option<PointState> = None;
         for (number, (shard, names)) in shards.iter().zip(&self.names).enumerate() {
-            let state = shard.point(point.at)?;
+            let mut state = shard.point(point.at)?;
             let merged = merged.get_or_insert_with(|| state.emptied(self.facts.groups.len(), self.kept.len()));
+            if self.allow_devices {
+                state.set_massive_threshold(merged.moments.massive_threshold());
+            }
             merged.merge_renamed(&state, names)?;
             drop(state);
             let kept = shard.kept_states(point.at)?;

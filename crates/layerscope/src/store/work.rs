@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use layerscope_corpus::BatchSize;
 use layerscope_error::{line, setting};
 use layerscope_model::Point;
 use layerscope_report::manifest::Timings;
@@ -39,6 +40,8 @@ pub struct SavedPlan {
     pub inputs: Vec<InputStamp>,
     /// The way through model and text.
     pub route: Route,
+    /// Rows of the batches: fewer from where the device had no memory for more.
+    pub sizes: Vec<BatchSize>,
 }
 
 /// A plan as it lies on disk: one wrong digit of a threshold must not go unnoticed.
@@ -84,6 +87,8 @@ pub struct Work {
     _lock: File,
     /// Which of the two checkpoint files is written next.
     turn: usize,
+    /// The batch that comes after the last checkpoint.
+    reached: usize,
     saved: Instant,
     saving: Duration,
     begun: Instant,
@@ -135,7 +140,7 @@ impl Work {
             std::thread::sleep(PAUSE);
         };
         let (saved, begun) = (Instant::now(), Instant::now());
-        Ok(Work { store, _lock: lock, turn: 0, saved, saving: Duration::ZERO, begun, before: 0.0, timings: Arc::default() })
+        Ok(Work { store, _lock: lock, turn: 0, reached: 0, saved, saving: Duration::ZERO, begun, before: 0.0, timings: Arc::default() })
     }
 
     /// Removes everything an earlier run left.
@@ -147,6 +152,20 @@ impl Work {
                 fs::remove_file(&path).map_err(|source| Error::io(&path, source))?;
             }
         }
+        Ok(())
+    }
+
+    /// The batch that comes after the last checkpoint; 0 without one.
+    pub fn reached(&self) -> usize {
+        self.reached
+    }
+
+    /// Removes the plan, and with it whatever was computed.
+    pub fn forget_progress(&mut self, legs: usize) -> Result<()> {
+        self.store.remove(PLAN)?;
+        let files = |leg: usize| [leg_name(leg), checkpoint_name(leg, 0), checkpoint_name(leg, 1)];
+        (0..legs).flat_map(files).try_for_each(|name| self.store.remove(&name))?;
+        self.reached = 0;
         Ok(())
     }
 
@@ -232,7 +251,7 @@ impl Work {
         let details = json!({ "next": next, "seconds": self.seconds(), "timings": self.timings.timings() });
         let about = About { fingerprint: fingerprint.clone(), details };
         write_state(&self.store, &checkpoint_name(leg, self.turn), &about, &all_tensors(blocks, states))?.settle()?;
-        self.turn = 1 - self.turn;
+        (self.turn, self.reached) = (1 - self.turn, next);
         (self.saved, self.saving) = (Instant::now(), start.elapsed());
         self.timings.add(Phase::Write, start.elapsed().as_secs_f64());
         Ok(())
@@ -270,7 +289,7 @@ impl Work {
             match read_points(&file, blocks, points) {
                 Ok(states) => {
                     self.resume_time(&file);
-                    self.turn = 1 - turn;
+                    (self.turn, self.reached) = (1 - turn, next);
                     return Ok(Some(Restored { next, states }));
                 }
                 Err(error) => warn(format!("{error}; using the one before it")),
