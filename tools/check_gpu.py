@@ -109,6 +109,7 @@ def check_model(checks: Checks) -> None:
     parts = [checks.measure(f"part-{part}", *on_gpu, "--shard", f"{part}/2") for part in range(2)]
     checks.succeed([str(checks.program), "merge", *map(str, parts), "--out", str(checks.folder / "merged"), "--quiet"])
     checks.near("two shards on one GPU", checks.folder / "merged", gpu, MERGED)
+    checks.near("two workers on one GPU", checks.measure("several", "--device", "cuda:0,0", "--dtype", "f32x3"), gpu, MERGED)
     mixed = [checks.measure("part-0-cpu", "--device", "cpu", "--dtype", "f32", "--shard", "0/2"), parts[1]]
     merge = [str(checks.program), "merge", *map(str, mixed), "--out", str(checks.folder / "mixed"), "--quiet"]
     refused = subprocess.run(merge, capture_output=True, text=True)

@@ -3,9 +3,10 @@
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use support::empty_folder;
-use support::measure::{corpus, manifest, measured, sentences, wide_model};
+use support::measure::{corpus, manifest, measured, number, sentences, table, wide_model};
 
 /// The printed estimate and the peak, in bytes.
 fn run(model: &Path, text: &Path, out: &Path, flags: &str) -> (f64, f64) {
@@ -54,4 +55,39 @@ fn eight_times_the_text_takes_no_more_memory() {
     println!("{:.2} MiB, eight times the text {:.2} MiB", some / 1048576.0, all / 1048576.0);
     // The states of one point alone would be 20 MB; how much of the program's own file is resident differs by up to 3 from run to run.
     assert!(all <= some + 4.0 * 1048576.0, "{some} grows to {all}");
+}
+
+#[test]
+fn batches_shrink_where_the_device_has_no_memory_for_them() {
+    let folder = empty_folder("memory-shrink");
+    let text = corpus("memory-shrink-text", &sentences(4000, 43));
+    let model = wide_model("memory-shrink-model", 2, 256, 0.05);
+    let flags = "--device cpu --threads 1 --sample-states 2000 --token-states 50 --measures norm,cosine";
+    let (whole, shrunk) = (folder.join("whole"), folder.join("shrunk"));
+    measured(&model, &text, &whole, flags);
+    let words = format!(
+        "measure --model {} --corpus {} --out {} {flags} --order batch --batch-tokens 1000000",
+        model.display(),
+        text.display(),
+        shrunk.display()
+    );
+    // All tokens in one batch need half a gigabyte.
+    let limited = Command::new("sh")
+        .args(["-c", "ulimit -v 300000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_layerscope")])
+        .args(words.split(' '))
+        .output()
+        .expect("a shell");
+    let said = String::from_utf8_lossy(&limited.stderr);
+    assert!(limited.status.success(), "{said}");
+    assert!(said.contains("not enough memory for") && said.contains("going on with batches of"), "{said}");
+    assert!(manifest(&shrunk)["warnings"].to_string().contains("going on with batches of"));
+    let values = |run: &Path| {
+        let layers = table(run, "layers");
+        (0..layers.rows()).map(|row| number(&layers, "value", row)).collect::<Vec<_>>()
+    };
+    for (ours, theirs) in values(&shrunk).into_iter().zip(values(&whole)) {
+        // Sums are taken in another order.
+        let near = |(ours, theirs): (f64, f64)| (ours - theirs).abs() <= 1e-9 * theirs.abs().max(1.0);
+        assert!(ours.is_some() == theirs.is_some() && ours.zip(theirs).is_none_or(near), "{ours:?} and {theirs:?}");
+    }
 }

@@ -302,6 +302,29 @@ fn every_grouping_merges_and_shards_may_be_empty() {
 }
 
 #[test]
+fn several_devices_share_the_text_and_give_the_run_of_merged_shards() {
+    let folder = empty_folder("split-several");
+    let text = corpus("split-several-text", &sentences(60, 26));
+    let checkpoint = model("gpt2/published", "split-several-model");
+    let (merged, several) = (folder.join("merged"), folder.join("several"));
+    assert_eq!(merge(&shards(&checkpoint, &text, &folder, 2, FLAGS), &merged, "").status, 0);
+    measured(&checkpoint, &text, &several, &format!("{FLAGS} --device cpu,cpu"));
+    for name in ["layers", "groups", "components"] {
+        let file = format!("{name}.parquet");
+        let read = |run: &Path| std::fs::read(run.join(&file)).expect("a table");
+        assert!(read(&several) == read(&merged), "{name}");
+    }
+    assert!(!several.join("shards").exists() && !several.join(".work").exists());
+    assert_eq!(manifest(&several)["settings"]["device"]["value"], "cpu,cpu");
+    // Once more: it is complete. And a shard is one device's.
+    measured(&checkpoint, &text, &several, &format!("{FLAGS} --device cpu,cpu"));
+    let words = |more: &str| format!("measure --model {} --corpus {} --out {} {more}", checkpoint.display(), text.display(), folder.join("not").display());
+    let refused = run(&words("--device cpu,cpu --shard 0/2").split(' ').map(str::to_owned).collect::<Vec<_>>());
+    assert_eq!((refused.status, refused.stderr.lines().count()), (2, 1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--shard is for one device"), "{}", refused.stderr);
+}
+
+#[test]
 fn shards_in_different_numbers_merge_only_if_that_is_allowed() {
     let folder = empty_folder("split-devices");
     let text = corpus("split-devices-text", &sentences(30, 25));

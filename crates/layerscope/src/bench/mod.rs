@@ -121,7 +121,7 @@ pub fn bench(settings: &BenchSettings, cancel: &CancelToken, show: &mut dyn FnMu
     show("reading the text");
     let text = Text::read(&model, settings, cancel)?;
     let forward = Forward { model: &model, sequences: &text.sequences, threads: &numbers, seconds: seconds * FORWARD_SHARE, cancel, show };
-    let (load_seconds, forward) = plan.device.run(plan.dtype, forward)??;
+    let (load_seconds, forward) = plan.device().run(plan.dtype, forward)??;
     let fastest = recommended(&forward);
     let mut measured = Vec::new();
     let file = text.file.as_ref().filter(|_| text.note.is_none());
@@ -138,7 +138,7 @@ pub fn bench(settings: &BenchSettings, cancel: &CancelToken, show: &mut dyn FnMu
         layers: spec.blocks.len(),
         width: spec.width,
         parameters: model.plan.parameters(),
-        isa: plan.device.describe(plan.dtype)?,
+        isa: plan.device().describe(plan.dtype)?,
         peaks,
         load_seconds,
         documents: text.sequences.len(),

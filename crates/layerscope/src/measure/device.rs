@@ -70,6 +70,22 @@ impl Device {
         }
     }
 
+    /// The devices that a user names: one, or several with commas between them, of which later GPUs may be numbers alone; or all GPUs.
+    pub fn several(names: &str) -> Result<Vec<Device>> {
+        if names == "cuda:all" {
+            return Ok((0..layerscope_cuda::cards()?.max(1)).map(Device::Cuda).collect());
+        }
+        let named = |name: &str| match name.parse() {
+            Ok(number) if names.starts_with("cuda:") => Ok(Device::Cuda(number)),
+            _ => Device::named(name).map_err(|_| wrong("device", names)),
+        };
+        let devices = names.split(',').map(named).collect::<Result<Vec<Device>>>()?;
+        match devices.iter().all(|device| device.dtype() == devices[0].dtype()) {
+            true => Ok(devices),
+            false => Err(wrong("device", names)),
+        }
+    }
+
     /// Whether it computes products in these numbers.
     pub fn computes(self, dtype: ComputeDtype) -> bool {
         match self {

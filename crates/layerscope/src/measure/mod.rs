@@ -12,6 +12,7 @@ mod pilot;
 pub(crate) mod plan;
 pub(crate) mod route;
 pub(crate) mod run;
+mod several;
 mod stretch;
 pub(crate) mod text;
 pub(crate) mod timings;

@@ -68,8 +68,8 @@ pub struct Plan {
     pub massive: f64,
     /// How the model's norms are altered.
     pub ablations: Vec<Ablation>,
-    /// Where the model runs.
-    pub device: Device,
+    /// Where the model runs: on several devices, a shard on each.
+    pub devices: Vec<Device>,
     /// In which numbers its products are computed.
     pub dtype: ComputeDtype,
     /// Batch after batch, or block after block.
@@ -123,8 +123,9 @@ impl Plan {
     /// Checks what was asked for.
     pub fn new(settings: &Settings) -> Result<Plan> {
         let mut choices = settings.choose()?;
-        let device = Device::named(choices.text("device").unwrap_or_default())?;
-        choices.decide("device", device);
+        let devices = Device::several(choices.text("device").unwrap_or_default())?;
+        let device = devices[0];
+        choices.decide("device", devices.iter().map(Device::to_string).collect::<Vec<_>>().join(","));
         if choices.text("dtype").is_none() {
             choices.decide("dtype", device.dtype().name());
         }
@@ -160,7 +161,7 @@ impl Plan {
             sketches,
             massive: choices.required("massive")?,
             ablations: parse::ablations(choices.text("ablate"))?,
-            device,
+            devices,
             dtype: choices.word("dtype", ComputeDtype::ALL)?,
             order: choices.word("order", [Order::Auto, Order::Batch, Order::Block])?,
             stretch_tokens: choices.parsed("stretch-tokens")?,
@@ -181,7 +182,7 @@ impl Plan {
         if self.massive.is_nan() || self.massive <= 1.0 {
             return refuse("massive", "a multiple above 1");
         }
-        if !self.device.computes(self.dtype) {
+        if !self.device().computes(self.dtype) {
             return refuse("dtype", "f32 or bf16 on processors");
         }
         if self.threads == 0 {
@@ -191,6 +192,11 @@ impl Plan {
             return refuse("batch-tokens", "at least 1");
         }
         Ok(self)
+    }
+
+    /// Where the model runs; the first of several devices.
+    pub fn device(&self) -> Device {
+        self.devices[0]
     }
 
     /// Alters the model as asked for.
@@ -209,7 +215,7 @@ impl Plan {
     /// Two processors give nearly the same bits, a processor and a GPU do not.
     pub fn fingerprint(&self) -> Fingerprint {
         let mut fingerprint = self.choices.numbers();
-        if let Device::Cuda(_) = self.device {
+        if let Device::Cuda(_) = self.device() {
             fingerprint.insert("device".to_owned(), "gpu".into());
         }
         fingerprint

@@ -5,10 +5,12 @@ use std::path::Path;
 use layerscope_corpus::{BatchSize, Spool};
 use layerscope_error::{Line, line, setting};
 use layerscope_report::Manifest;
+use layerscope_report::manifest::Timings;
 
 use super::event::{Event, Show};
 use super::journey::Journey;
 use super::plan::{BoundPlan, Plan, SharedText};
+use super::several;
 use super::text::{Found, Text};
 use crate::checkpoint::tokenizer::load_tokenizer;
 use crate::error::{Error, Result};
@@ -19,33 +21,25 @@ use crate::store::folder::Folder;
 use crate::store::state::Fingerprint;
 use crate::store::stored::{MANIFEST, STATE, StoredRun, read_manifest};
 use crate::store::work::{Work, expect_same};
-use crate::store::write::{Ending, write_run};
+use crate::store::write::{Ending, WrittenStates, write_run};
 use crate::tables::make::Resources;
 
 /// Carries out a plan on the model in `folder`: text, spool, model, sketches, tables. Returns the manifest.
 pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Manifest> {
     tell_choices(&plan, show);
+    if plan.devices.len() > 1 {
+        return match shared {
+            None => several::measure(plan, folder, cancel, show),
+            Some(_) => Err(Error::usage(line!["checkpoints of a training are measured on one ", setting("device")])),
+        };
+    }
     let bound = BoundPlan::new(plan, folder, shared)?;
     let plan = &bound.plan;
-    let store = Folder::create(&plan.out)?;
-    let mut work = Work::open(&plan.out)?;
-    if plan.overwrite {
-        [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
-        work.clear()?;
-    }
-    let (mut warnings, mut timings, mut written) = (Vec::new(), None, None);
-    if store.path(STATE).exists() {
-        expect_finished(&store, &bound)?;
-        if let Some(manifest) = read_manifest(&store.path(""))? {
-            show(Event::note(line![format!("{} is complete; start again with ", plan.out.display()), setting("overwrite")]));
-            work.remove()?;
-            return Ok(manifest);
-        }
-    } else {
-        let sizes = vec![BatchSize::everywhere(plan.batch_tokens)];
-        let journey = Journey { bound: &bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show, passed: 0, sizes };
-        written = Some(plan.device.run(plan.dtype, journey)??);
-        timings = Some(work.timings().timings());
+    let Measured { store, work, written, warnings, timings } = states_of(&bound, cancel, show)?;
+    if let (None, Some(manifest)) = (&written, read_manifest(&store.path(""))?) {
+        show(Event::note(line![format!("{} is complete; start again with ", plan.out.display()), setting("overwrite")]));
+        work.remove()?;
+        return Ok(manifest);
     }
     // Without a limit, no more than the run has taken already.
     let memory = plan.max_memory.unwrap_or_else(|| system::peak().unwrap_or(0));
@@ -56,6 +50,45 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
     }
     show(Event::Finished(&manifest));
     Ok(manifest)
+}
+
+/// The states of a run alone, to be merged with others.
+pub fn measure_states(plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut Show<'_>) -> Result<()> {
+    let bound = BoundPlan::new(plan, folder, None)?;
+    let Measured { work, written, .. } = states_of(&bound, cancel, show)?;
+    written.map_or(Ok(()), WrittenStates::settle)?;
+    work.remove()
+}
+
+/// What a measurement leaves for the tables.
+struct Measured {
+    store: Folder,
+    work: Work,
+    /// None if they were there already.
+    written: Option<WrittenStates>,
+    warnings: Vec<String>,
+    timings: Option<Timings>,
+}
+
+/// Text and model into states, unless an earlier start came so far.
+fn states_of(bound: &BoundPlan, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Measured> {
+    let plan = &bound.plan;
+    let store = Folder::create(&plan.out)?;
+    let mut work = Work::open(&plan.out)?;
+    if plan.overwrite {
+        [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
+        work.clear()?;
+    }
+    let mut warnings = Vec::new();
+    if store.path(STATE).exists() {
+        expect_finished(&store, bound)?;
+        return Ok(Measured { store, work, written: None, warnings, timings: None });
+    }
+    let sizes = vec![BatchSize::everywhere(plan.batch_tokens)];
+    let journey = Journey { bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show, passed: 0, sizes };
+    let written = Some(plan.device().run(plan.dtype, journey)??);
+    let timings = Some(work.timings().timings());
+    Ok(Measured { store, work, written, warnings, timings })
 }
 
 /// Says what a preset chose, and what a scheduler's variables would do.

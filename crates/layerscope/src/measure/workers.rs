@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 const FETCHED: usize = 8;
 
 /// How often whoever waits for the workers looks up.
-const TICK: Duration = Duration::from_millis(50);
+pub const TICK: Duration = Duration::from_millis(50);
 
 /// The states of some points on a device, and the workers that fill them.
 pub struct Workers<'a, D: Accumulate> {

@@ -172,8 +172,8 @@ pub const SETTINGS: &[Row] = &[
     row(Output, "keep-work", Switch, None, Request,
         "Keep the .work folder when the run ends"),
 
-    row(Resources, "device", Value("DEVICE", "auto, cpu, cuda or cuda:N"), Some("auto"), Role::Resources,
-        "Device to run on: cpu, cuda, cuda:N for the GPU of this number, or auto for a GPU if there is one"),
+    row(Resources, "device", Value("DEVICE", "auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all"), Some("auto"), Role::Resources,
+        "Device to run on: cpu, cuda, cuda:N for the GPU of this number, or auto for a GPU if there is one; cuda:N,M and cuda:all share the text among GPUs"),
     row(Resources, "dtype", Words("TYPE", &["f32", "f32x3", "tf32", "bf16", "f16"]), None, Numbers,
         "Numbers in which the model multiplies. f32x3 (GPUs) is nearly as exact as f32 and several times as fast; tf32, f16 (GPUs) and bf16 are faster still, and move states by up to 1 % [default: f32 on processors, f32x3 on GPUs]"),
     row(Resources, "order", Words("HOW", &["auto", "batch", "block"]), Some("auto"), Role::Resources,

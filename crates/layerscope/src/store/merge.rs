@@ -37,13 +37,16 @@ const DEVICE_KEYS: [&str; 2] = ["device", "--dtype"];
 
 /// Merges the shards of one measurement into the run that a single worker would have made. `show` hears of every point.
 pub fn merge(shards: &[PathBuf], out: &Path, settings: MergeSettings, show: &mut dyn FnMut(PointName)) -> Result<Finished<Manifest>> {
-    into(shards, out, |folders, here| {
-        let (store, work, written, warning) = merge_states(folders, here, settings, true, show)?;
-        let ending = Ending { warnings: warning.into_iter().collect(), ..Ending::default() };
-        let manifest = write_run(&store, Some(written), &ending, &mut |_, _| {})?;
-        work.remove()?;
-        Ok(manifest)
-    })
+    into(shards, out, |folders, here| merge_folders(folders, here, settings, show))
+}
+
+/// The same for folders of this machine.
+pub fn merge_folders(folders: &[PathBuf], out: &Path, settings: MergeSettings, show: &mut dyn FnMut(PointName)) -> Result<Manifest> {
+    let (store, work, written, warning) = merge_states(folders, out, settings, true, show)?;
+    let ending = Ending { warnings: warning.into_iter().collect(), ..Ending::default() };
+    let manifest = write_run(&store, Some(written), &ending, &mut |_, _| {})?;
+    work.remove()?;
+    Ok(manifest)
 }
 
 /// Merges some shards, or parts merged before, into a part of the run: its states, to be merged with the other parts.
