@@ -46,6 +46,7 @@ def main() -> int:
     parser.add_argument("--batch-tokens", type=int, help="of ours (default: the program's)")
     parser.add_argument("--no-loop", action="store_true", help="leave out the loop in Python")
     arguments = parser.parse_args()
+    arguments.program = arguments.program.resolve()
     with tempfile.TemporaryDirectory(prefix="layerscope-bench-") as scratch:
         return compare(arguments, Path(scratch))
 

@@ -65,14 +65,13 @@ class Checks:
         self.wrong += not good
         print(f"  {'ok   ' if good else 'WRONG'} {what}{': ' + figure if figure else ''}", flush=True)
 
-    def near(self, what: str, ours: Path, theirs: Path, tolerance: float, every: bool = False) -> None:
-        """What `ours` says against what `theirs` says."""
+    def near(self, what: str, ours: Path, theirs: Path, tolerance: float, samples: bool = True) -> None:
+        """What `ours` says against what `theirs` says; without what a sample of states says, where they have different ones."""
         a, b = self.layers(ours), self.layers(theirs)
         worst = {}
         for key in a.keys() | b.keys():
             _, _, _, measure, variant = key
-            compared = measure in MEASURES and (measure != "intrinsic_dimension" or variant == DIMENSION)
-            if not (every or compared):
+            if measure not in MEASURES or (measure == "intrinsic_dimension" and not (samples and variant == DIMENSION)):
                 continue
             x, y = a.get(key) or None, b.get(key) or None
             if x is None or y is None:
@@ -82,11 +81,8 @@ class Checks:
                 distance = abs(float(x) - float(y)) / scale
             if distance >= worst.get(measure, (-1.0,))[0]:
                 worst[measure] = (distance, key, x, y)
-        largest = max(worst.values())
-        figure = f"{largest[0]:.1e} ({largest[1][3]} at layer {largest[1][0]}, {largest[1][2]})"
-        if not every:
-            figure = ", ".join(f"{measure} {found[0]:.0e}" for measure, found in sorted(worst.items()))
-        self.say(what, largest[0] <= tolerance, figure)
+        figure = ", ".join(f"{measure} {found[0]:.0e}" for measure, found in sorted(worst.items()))
+        self.say(what, max(found[0] for found in worst.values()) <= tolerance, figure)
 
     def same(self, what: str, ours: Path, theirs: Path) -> None:
         """Two runs that must say the same to the last digit."""
@@ -100,8 +96,8 @@ def check_model(checks: Checks) -> None:
     for dtype, tolerance in TOLERANCES.items():
         checks.near(f"{dtype} against processors", checks.measure(dtype, "--device", "cuda", "--dtype", dtype), here, tolerance)
     gpu = checks.folder / "f32x3"
-    counts = lambda run: [(row["layer"], row["selection"], row["value"]) for row in checks.table(run, "layers") if "duplicate" in row["measure"]]
-    checks.say("as many duplicates as on processors", counts(gpu) == counts(here), f"{len(counts(here))} counts")
+    counts = lambda run: [(row["layer"], row["selection"], row["n"]) for row in checks.table(run, "layers") if row["variant"] == DIMENSION]
+    checks.say("as many states that differ as on processors", counts(gpu) == counts(here), f"{len(counts(here))} points and selections")
     on_gpu = ("--device", "cuda", "--dtype", "f32x3")
     checks.same("a second run", checks.measure("again", *on_gpu), gpu)
     checks.same("block after block", checks.measure("blocks", *on_gpu, "--order", "block"), gpu)
@@ -115,7 +111,7 @@ def check_model(checks: Checks) -> None:
     refused = subprocess.run(merge, capture_output=True, text=True)
     checks.say("shards of a processor and a GPU are refused", refused.returncode == 5 and "--allow-devices" in refused.stderr)
     checks.succeed([*merge, "--allow-devices"])
-    checks.near("and merged where that is allowed", checks.folder / "mixed", here, TOLERANCES["f32x3"])
+    checks.near("and merged where that is allowed", checks.folder / "mixed", here, TOLERANCES["f32x3"], samples=False)
 
 
 def killed_and_resumed(checks: Checks, on_gpu: tuple[str, ...], kills: int = 4) -> Path:
@@ -138,7 +134,7 @@ def killed_and_resumed(checks: Checks, on_gpu: tuple[str, ...], kills: int = 4) 
 def check_little_memory(checks: Checks) -> None:
     """A run with large batches while another program holds most of the card."""
     hold = "import sys, torch; free, _ = torch.cuda.mem_get_info(); x = torch.empty(free - int(sys.argv[1]), dtype=torch.uint8, device='cuda'); print('held', flush=True); sys.stdin.read()"
-    for gibibytes in (1.5, 2.0, 3.0):
+    for gibibytes in (0.8, 0.9, 1.0, 1.2, 1.5):
         with subprocess.Popen([sys.executable, "-c", hold, str(int(gibibytes * 2**30))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
             holder.stdout.readline()
             shutil.rmtree(checks.folder / "little", ignore_errors=True)
@@ -146,7 +142,7 @@ def check_little_memory(checks: Checks) -> None:
             done = subprocess.run([word for word in words if word != "--quiet"], capture_output=True, text=True)
             holder.stdin.close()
         said = [line for line in done.stderr.splitlines() if "going on with batches of" in line]
-        if said or done.returncode != 0:
+        if done.returncode == 0:
             break
     checks.say(f"with {gibibytes} GiB left, batches shrink", done.returncode == 0 and bool(said), said[-1] if said else done.stderr.strip().splitlines()[-1])
     if done.returncode == 0:

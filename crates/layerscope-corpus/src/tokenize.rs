@@ -5,6 +5,7 @@
 //! a long document can be wrapped alike.
 
 mod readable;
+mod words;
 mod wrap;
 
 use std::panic::catch_unwind;
@@ -31,6 +32,8 @@ pub struct Tokenizer {
     marks: Vec<String>,
     word_joint: &'static str,
     largest_id: u32,
+    /// Where a text is read word by word.
+    words: Option<words::Words>,
 }
 
 impl Tokenizer {
@@ -73,13 +76,22 @@ impl Tokenizer {
         let (prefix, suffix) = wrap::around(&inner, ends, &file, wrap)?;
         let style = readable::Style::of(&inner);
         let marks = readable::marks(&inner, style);
-        let mut tokenizer = Tokenizer { inner, file, prefix, suffix, style, marks, word_joint: " ", largest_id };
+        let words = words::Words::of(&inner);
+        let mut tokenizer = Tokenizer { inner, file, prefix, suffix, style, marks, word_joint: " ", largest_id, words };
         tokenizer.word_joint = tokenizer.find_word_joint();
         Ok(tokenizer)
     }
 
     /// The ids of a text, without special tokens around it.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
+        match &self.words {
+            Some(words) => words.encode(text, |text| self.encode_whole(text)),
+            None => self.encode_whole(text),
+        }
+    }
+
+    /// The same, always by the library.
+    fn encode_whole(&self, text: &str) -> Result<Vec<u32>, String> {
         let encoding = self.inner.encode_fast(text, false).map_err(|error| one_line(&error))?;
         Ok(encoding.get_ids().to_vec())
     }
@@ -169,4 +181,67 @@ impl Tokenizer {
 /// Names of files, of functions: an error in one line.
 fn one_line(error: &dyn std::fmt::Display) -> String {
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cased and uncased, with Chinese characters apart and accents taken off or not.
+    fn word_pieces(settings: &Value) -> Tokenizer {
+        let pieces =
+            ["[UNK]", "[CLS]", "[MASK]", "a", "b", "##a", "##b", "é", "e", "##e", "ab", "中", ".", "-", "i", "##i", "σ", "##ς", "##σ"];
+        let vocabulary: serde_json::Map<String, Value> = pieces.iter().zip(0..).map(|(piece, id)| ((*piece).into(), id.into())).collect();
+        let mut normalizer = serde_json::json!({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true});
+        normalizer.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        let added = |content: &str, id: u32| {
+            let flags = ["single_word", "rstrip", "normalized"].map(|flag| (flag.to_owned(), Value::from(false)));
+            let rest = [("id", Value::from(id)), ("content", content.into()), ("lstrip", true.into()), ("special", true.into())];
+            Value::Object(flags.into_iter().chain(rest.map(|(name, value)| (name.to_owned(), value))).collect())
+        };
+        let model = serde_json::json!({"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100, "vocab": vocabulary});
+        let json = serde_json::json!({"version": "1.0", "truncation": null, "padding": null, "post_processor": null, "decoder": null,
+            "added_tokens": [added("[MASK]", 2)], "normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": model});
+        Tokenizer::from_json(Path::new("pieces"), json.to_string().as_bytes(), Value::Null, Wrap::None).expect("a tokenizer")
+    }
+
+    #[test]
+    fn a_text_read_word_by_word_has_the_ids_of_the_whole() {
+        let texts = [
+            "",
+            "   ",
+            "ab ba",
+            "  ab\tba\n",
+            "a.b-ab",
+            "É é e\u{301} ab",
+            "ab\u{a0}ba\u{2003}a\u{3000}b",
+            "a\u{200b}b a\u{0}b",
+            "\u{301}a a\u{301} \u{301}",
+            "中a中 中中",
+            "ab [MASK] ba",
+            "ab[MASK]",
+            "a\u{85}b",
+            "a\u{b}b a\u{c}b",
+            "a\u{2028}b\u{2029}a",
+            "ΑΣ ΑΣΑ Σ",
+            "İ i̇ I",
+            "a\u{feff}b \u{feff}",
+            "x xx",
+            "a\r\nb",
+            &"ab ".repeat(300),
+            &"a".repeat(200),
+        ];
+        for settings in [
+            r#"{"strip_accents": null, "lowercase": true}"#,
+            r#"{"strip_accents": false, "lowercase": false}"#,
+            r#"{"strip_accents": true, "lowercase": false, "handle_chinese_chars": false}"#,
+        ] {
+            let tokenizer = word_pieces(&serde_json::from_str(settings).unwrap());
+            assert!(tokenizer.words.is_some());
+            for text in texts.iter().chain(&texts) {
+                assert_eq!(tokenizer.encode(text), tokenizer.encode_whole(text), "{text:?}");
+            }
+        }
+    }
 }

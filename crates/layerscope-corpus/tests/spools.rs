@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Folder, contents, data, documents, sentences, spool, tokenizer};
-use layerscope_corpus::{Context, Grouping, Progress, Settings, Spool, UNCOUNTED, Wrap, write_spool};
+use layerscope_corpus::{BatchSize, Context, Grouping, Progress, Settings, Spool, UNCOUNTED, Wrap, write_spool};
 use layerscope_error::ErrorKind;
 
 fn corpus(folder: &Folder, lines: usize) -> String {

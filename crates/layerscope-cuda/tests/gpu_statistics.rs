@@ -309,7 +309,10 @@ fn a_card_that_lags_behind_the_host_gives_the_same_bits() {
     for data in [
         made_up(257, 5003, &[3000, 500], 30),
         made_up(70, 20, &[300, 100, 300], 25).with_massive(7),
-        Data { sketches: ALL.without(SketchKind::Shapes).without(SketchKind::Blocks).without(SketchKind::Peaks), ..made_up(48, 30, &[300, 150], 25) },
+        Data {
+            sketches: ALL.without(SketchKind::Shapes).without(SketchKind::Blocks).without(SketchKind::Peaks),
+            ..made_up(48, 30, &[300, 150], 25)
+        },
     ] {
         let (prompt, _) = data.run(&card, 2).expect("the card");
         let empty = (0..data.points).map(|point| data.empty(point)).collect();

@@ -116,14 +116,7 @@ pub fn compare(
 
 /// Joins shards into one run.
 #[pyfunction]
-pub fn merge(
-    py: Python<'_>,
-    folders: Vec<PathBuf>,
-    out: PathBuf,
-    overwrite: bool,
-    allow_devices: bool,
-    call: Vec<String>,
-) -> PyResult<()> {
+pub fn merge(py: Python<'_>, folders: Vec<PathBuf>, out: PathBuf, overwrite: bool, allow_devices: bool, call: Vec<String>) -> PyResult<()> {
     let settings = MergeSettings { overwrite, allow_devices };
     patient(py, call, move || layerscope::merge(&folders, &out, settings, &mut |_| {}).map(drop))
 }

@@ -318,7 +318,9 @@ fn several_devices_share_the_text_and_give_the_run_of_merged_shards() {
     assert_eq!(manifest(&several)["settings"]["device"]["value"], "cpu,cpu");
     // Once more: it is complete. And a shard is one device's.
     measured(&checkpoint, &text, &several, &format!("{FLAGS} --device cpu,cpu"));
-    let words = |more: &str| format!("measure --model {} --corpus {} --out {} {more}", checkpoint.display(), text.display(), folder.join("not").display());
+    let words = |more: &str| {
+        format!("measure --model {} --corpus {} --out {} {more}", checkpoint.display(), text.display(), folder.join("not").display())
+    };
     let refused = run(&words("--device cpu,cpu --shard 0/2").split(' ').map(str::to_owned).collect::<Vec<_>>());
     assert_eq!((refused.status, refused.stderr.lines().count()), (2, 1), "{}", refused.stderr);
     assert!(refused.stderr.contains("--shard is for one device"), "{}", refused.stderr);

@@ -8,7 +8,10 @@
 
 // Rows of a tile, and parts that are folded into one.
 #define TILE 64
-#define FAN 32
+#define FAN 16
+
+// Pieces whose groups are fetched together: groups are scattered over memory.
+#define FETCHED 8
 
 // What a group's rows of this batch weigh: a row of `weights`.
 #define EACH 0        // 1 / n_b
@@ -21,6 +24,8 @@
 #define ENTERING 7    // n_b
 #define MEAN_NORM 8   // of the rows that enter
 #define WEIGHTS 9
+// The first of them are all that tiles need.
+#define USED_WEIGHTS 5
 
 // The vectors of a part of all rows, and of the resident corpus.
 #define MEAN 0
@@ -30,8 +35,9 @@
 #define UNIT_SQUARE 4
 #define WITHIN 5
 #define VECTORS 6
-// Those of a chosen group are the first three.
+// Those of a chosen group are the first three. A group that is not chosen has no place among them.
 #define CHOSEN_VECTORS 3
+#define NOT_CHOSEN 0xffffffffu
 
 // The numbers of a part of all rows: n, non-zero rows, and the sum of norms.
 #define NUMBERS 3
@@ -64,6 +70,27 @@ struct Sums {
     __device__ __forceinline__ double m2(double each) const { return fmax(square - deviation * (deviation * each), 0.0); }
     __device__ __forceinline__ double mean_square(double each) const {
         return fmax(square * each + origin * (2.0 * deviation * each + origin), 0.0);
+    }
+};
+
+// One component of a chosen group. Its mean square follows from the others: E x^2 = M2 / n + (E x)^2.
+struct ChosenSums {
+    double n, mean, m2, square;
+
+    __device__ __forceinline__ void load(double before, const double* vectors, u32 dim) {
+        n = before, mean = vectors[MEAN * dim], m2 = vectors[M2 * dim], square = vectors[SQUARE * dim];
+    }
+
+    __device__ __forceinline__ void join(double entering, double new_mean, double new_m2) {
+        double share = entering / (n + entering), delta = new_mean - mean;
+        m2 += new_m2 + delta * delta * (n * share);
+        mean += delta * share;
+        square += (fma(new_mean, new_mean, new_m2 / entering) - square) * share;
+        n += entering;
+    }
+
+    __device__ __forceinline__ void store(double* vectors, u32 dim) const {
+        vectors[MEAN * dim] = mean, vectors[M2 * dim] = m2, vectors[SQUARE * dim] = square;
     }
 };
 
@@ -112,12 +139,13 @@ extern "C" __global__ void group_numbers(const u32* order, const u32* segments, 
 
 // One tile of rows, one strip of components. `tile_pieces` says where the pieces of a tile begin; a piece is
 // (first, end, segment, 0 for a whole segment, 1 if it continues one, 2 if it begins one that goes on). `growth` is what M2 of a
-// segment grows by, a number for every warp of components.
+// segment grows by, a number for every warp of components. `chosen_places` has the place of every group among the chosen ones; null if
+// none is chosen.
 extern "C" __global__ void __launch_bounds__(STRIP)
     group_tiles(const float* states, u32 dim, const u32* order, u32 rows, const u32* tile_pieces, const uint4* pieces, const u32* segments,
                 const double* norms, const double* inverses, const u8* kinds, const double* weights, double* group_mean,
                 double* group_unit, double* growth, double* piece_vectors, double* piece_numbers, double* part_vectors,
-                double* part_numbers) {
+                double* part_numbers, const u32* chosen_places, const u64* chosen_n, double* chosen) {
     __shared__ float tile_states[TILE][STRIP];
     __shared__ double tile_inverses[TILE];
     __shared__ u32 tile_rows[TILE];
@@ -125,6 +153,8 @@ extern "C" __global__ void __launch_bounds__(STRIP)
     // A piece has a row at least.
     __shared__ uint4 own_pieces[TILE];
     __shared__ u32 groups[TILE];
+    __shared__ u32 places[TILE];
+    __shared__ double own_weights[TILE][USED_WEIGHTS];
     u32 tile = blockIdx.x, first = tile * TILE, count = min((u32)TILE, rows - first);
     u32 thread = threadIdx.x, own = blockIdx.y * STRIP + thread;
     bool is_inside = own < dim;
@@ -138,8 +168,14 @@ extern "C" __global__ void __launch_bounds__(STRIP)
     u32 first_piece = tile_pieces[tile], piece_count = tile_pieces[tile + 1] - first_piece;
     if (thread < piece_count) {
         uint4 piece = pieces[first_piece + thread];
+        u32 group = segments[3 * piece.z];
         own_pieces[thread] = piece;
-        groups[thread] = segments[3 * piece.z];
+        groups[thread] = group;
+        places[thread] = chosen_places ? chosen_places[group] : NOT_CHOSEN;
+    }
+    for (u32 at = thread; at < piece_count * USED_WEIGHTS; at += STRIP) {
+        u32 piece = at / USED_WEIGHTS;
+        own_weights[piece][at % USED_WEIGHTS] = weights[(size_t)pieces[first_piece + piece].z * WEIGHTS + at % USED_WEIGHTS];
     }
     __syncthreads();
     // A thread reads only what it wrote itself. All loads are on their way before the first sum needs one.
@@ -150,55 +186,64 @@ extern "C" __global__ void __launch_bounds__(STRIP)
     Sums all, group;
     all.clear();
     double unit_square = 0.0, within = 0.0;
-    // The vectors of the next group are fetched while this one is summed: groups are scattered over memory.
-    size_t next_place = (size_t)groups[0] * dim + column;
-    double next_mean = group_mean[next_place], next_unit = group_unit ? group_unit[next_place] : 0.0;
-    for (u32 piece_at = 0; piece_at < piece_count; ++piece_at) {
-        uint4 piece = own_pieces[piece_at];
-        const double* weight = weights + (size_t)piece.z * WEIGHTS;
-        double each = weight[EACH], share = weight[SHARE], cross = weight[CROSS];
-        double each_unit = weight[EACH_UNIT], unit_share = weight[UNIT_SHARE];
-        size_t place_of_group = next_place;
-        double mean = next_mean, unit = next_unit;
-        if (piece_at + 1 < piece_count) {
-            next_place = (size_t)groups[piece_at + 1] * dim + column;
-            next_mean = group_mean[next_place];
-            next_unit = group_unit ? group_unit[next_place] : 0.0;
+    for (u32 fetched = 0; fetched < piece_count; fetched += FETCHED) {
+        double means[FETCHED], units[FETCHED];
+#pragma unroll
+        for (u32 ahead = 0; ahead < FETCHED; ++ahead) {
+            size_t place = (size_t)groups[min(fetched + ahead, piece_count - 1)] * dim + column;
+            means[ahead] = group_mean[place];
+            units[ahead] = group_unit ? group_unit[place] : 0.0;
         }
-        group.clear();
-        for (u32 place = piece.x - first; place < piece.y - first; ++place) {
-            if (!is_typical[place]) continue;
-            double x = (double)tile_states[place][thread], inverse = tile_inverses[place], u = x * inverse;
-            group.add(x, inverse);
-            all.add(x, inverse);
-            unit_square = fma(u, u, unit_square);
-        }
-        if (piece.w == 0) {
-            double grown = 0.0;
-            if (group.n > 0) {
-                double delta = group.mean(each) - mean;
-                grown = fma(delta * delta, cross, group.m2(each));
-                if (is_inside) {
-                    group_mean[place_of_group] = mean + delta * share;
-                    if (group_unit) group_unit[place_of_group] = unit + (group.unit * each_unit - unit) * unit_share;
+#pragma unroll
+        for (u32 ahead = 0; ahead < FETCHED; ++ahead) {
+            u32 piece_at = fetched + ahead;
+            if (piece_at >= piece_count) break;
+            uint4 piece = own_pieces[piece_at];
+            const double* weight = own_weights[piece_at];
+            size_t place_of_group = (size_t)groups[piece_at] * dim + column;
+            double mean = means[ahead], unit = units[ahead];
+            group.clear();
+            for (u32 place = piece.x - first; place < piece.y - first; ++place) {
+                if (!is_typical[place]) continue;
+                double x = (double)tile_states[place][thread], inverse = tile_inverses[place], u = x * inverse;
+                group.add(x, inverse);
+                all.add(x, inverse);
+                unit_square = fma(u, u, unit_square);
+            }
+            if (piece.w == 0) {
+                double grown = 0.0;
+                if (group.n > 0) {
+                    double new_mean = group.mean(weight[EACH]), new_m2 = group.m2(weight[EACH]), delta = new_mean - mean;
+                    grown = fma(delta * delta, weight[CROSS], new_m2);
+                    if (is_inside) {
+                        group_mean[place_of_group] = mean + delta * weight[SHARE];
+                        if (group_unit) group_unit[place_of_group] = unit + (group.unit * weight[EACH_UNIT] - unit) * weight[UNIT_SHARE];
+                        if (places[piece_at] != NOT_CHOSEN) {
+                            double* vectors = chosen + (size_t)places[piece_at] * CHOSEN_VECTORS * dim + column;
+                            ChosenSums sums;
+                            sums.load((double)chosen_n[places[piece_at]], vectors, dim);
+                            sums.join((double)group.n, new_mean, new_m2);
+                            sums.store(vectors, dim);
+                        }
+                    }
                 }
-            }
-            within += grown;
-            double sum = warp_sum(is_inside ? grown : 0.0);
-            if (thread % WARP == 0) growth[(size_t)piece.z * warps + warp] = sum;
-        } else {
-            // The group has more rows than the piece.
-            u32 slot = 2 * tile + piece.w - 1;
-            double each_here = group.n > 0 ? 1.0 / (double)group.n : 0.0;
-            double* vectors = piece_vectors + (size_t)slot * PIECE_VECTORS * dim + column;
-            if (is_inside) {
-                vectors[0] = group.mean(each_here);
-                vectors[dim] = group.m2(each_here);
-                vectors[2 * dim] = group.unit;
-            }
-            if (own == 0) {
-                piece_numbers[2 * slot] = (double)group.n;
-                piece_numbers[2 * slot + 1] = (double)group.nonzero;
+                within += grown;
+                double sum = warp_sum(is_inside ? grown : 0.0);
+                if (thread % WARP == 0) growth[(size_t)piece.z * warps + warp] = sum;
+            } else {
+                // The group has more rows than the piece.
+                u32 slot = 2 * tile + piece.w - 1;
+                double each = group.n > 0 ? 1.0 / (double)group.n : 0.0;
+                double* vectors = piece_vectors + (size_t)slot * PIECE_VECTORS * dim + column;
+                if (is_inside) {
+                    vectors[0] = group.mean(each);
+                    vectors[dim] = group.m2(each);
+                    vectors[2 * dim] = group.unit;
+                }
+                if (own == 0) {
+                    piece_numbers[2 * slot] = (double)group.n;
+                    piece_numbers[2 * slot + 1] = (double)group.nonzero;
+                }
             }
         }
     }
@@ -225,13 +270,18 @@ extern "C" __global__ void __launch_bounds__(STRIP)
 // tile, which no other group begins in and crosses.
 extern "C" __global__ void __launch_bounds__(STRIP)
     group_crossings(const uint4* crossings, u32 dim, const u32* segments, const double* weights, const double* piece_vectors,
-                    const double* piece_numbers, double* group_mean, double* group_unit, double* growth, double* part_vectors) {
+                    const double* piece_numbers, double* group_mean, double* group_unit, double* growth, double* part_vectors,
+                    const u32* chosen_places, const u64* chosen_n, double* chosen) {
     uint4 crossing = crossings[blockIdx.x];
     u32 own = blockIdx.y * STRIP + threadIdx.x, column = own < dim ? own : dim - 1;
     u32 warps = gridDim.y * STRIP_WARPS, warp = blockIdx.y * STRIP_WARPS + threadIdx.x / WARP;
     const double* weight = weights + (size_t)crossing.x * WEIGHTS;
     double n = weight[BEFORE], nonzero = weight[NONZERO_BEFORE], grown = 0.0;
-    size_t place = (size_t)segments[3 * crossing.x] * dim + column;
+    u32 group = segments[3 * crossing.x], chosen_place = chosen_places ? chosen_places[group] : NOT_CHOSEN;
+    double* chosen_vectors = chosen + (size_t)chosen_place * CHOSEN_VECTORS * dim + column;
+    ChosenSums sums = {0.0, 0.0, 0.0, 0.0};
+    if (chosen_place != NOT_CHOSEN) sums.load((double)chosen_n[chosen_place], chosen_vectors, dim);
+    size_t place = (size_t)group * dim + column;
     double mean = group_mean[place], unit = group_unit ? group_unit[place] : 0.0;
 #pragma unroll 4
     for (u32 tile = crossing.y; tile <= crossing.z; ++tile) {
@@ -246,7 +296,9 @@ extern "C" __global__ void __launch_bounds__(STRIP)
         n += entering;
         if (units > 0.0) unit += (new_unit / units - unit) * (units / (nonzero + units));
         nonzero += units;
+        if (chosen_place != NOT_CHOSEN) sums.join(entering, new_mean, new_m2);
     }
+    if (own < dim && chosen_place != NOT_CHOSEN) sums.store(chosen_vectors, dim);
     if (own < dim) {
         group_mean[place] = mean;
         if (group_unit) group_unit[place] = unit;
@@ -327,16 +379,23 @@ extern "C" __global__ void __launch_bounds__(STRIP)
     part.store(corpus + own, dim);
 }
 
-// M2 of every group of the batch, and the numbers of the corpus: n, non-zero and excluded rows; the mean norm. Rows that are not finite
-// were left out.
+// M2 of every group of the batch, n and mean norm of the chosen ones, and the numbers of the corpus: n, non-zero and excluded rows; the
+// mean norm. Rows that are not finite were left out.
 extern "C" __global__ void finish_numbers(const u32* segments, u32 count, const double* growth, u32 warps, double* group_m2,
                                           const double* numbers, u32 parts, u32 keeps_units, const u32* flags, u64* corpus_n,
-                                          double* corpus_norm) {
+                                          double* corpus_norm, const double* weights, const u32* chosen_places, u64* chosen_n,
+                                          double* chosen_norm) {
     u32 segment = blockIdx.x * blockDim.x + threadIdx.x;
     if (segment < count) {
         double grown = 0.0;
         for (u32 warp = 0; warp < warps; ++warp) grown += growth[(size_t)segment * warps + warp];
-        group_m2[segments[3 * segment]] += grown;
+        u32 group = segments[3 * segment], place = chosen_places ? chosen_places[group] : NOT_CHOSEN;
+        group_m2[group] += grown;
+        if (place != NOT_CHOSEN) {
+            const double* weight = weights + (size_t)segment * WEIGHTS;
+            chosen_norm[place] = mean_of_means(chosen_norm[place], (double)chosen_n[place], weight[MEAN_NORM], weight[ENTERING]);
+            chosen_n[place] += (u64)weight[ENTERING];
+        }
     }
     if (segment > 0) return;
     double n = 0.0, nonzero = 0.0, norm = 0.0;
@@ -349,56 +408,4 @@ extern "C" __global__ void finish_numbers(const u32* segments, u32 count, const 
     corpus_n[0] += (u64)n;
     corpus_n[1] += keeps_units ? (u64)nonzero : 0;
     corpus_n[2] += flags[BAD_ROWS];
-}
-
-// The segment of a group, or `count` if the batch has none of its rows; segments ascend by group.
-__device__ __forceinline__ u32 segment_of(const u32* segments, u32 count, u32 group) {
-    u32 first = 0, end = count;
-    while (first < end) {
-        u32 middle = (first + end) / 2;
-        if (segments[3 * middle] < group) first = middle + 1;
-        else end = middle;
-    }
-    return first < count && segments[3 * first] == group ? first : count;
-}
-
-// Mean, M2 and mean square per component of chosen groups, a block for each. Rows enter in chunks of TILE.
-extern "C" __global__ void __launch_bounds__(STRIP)
-    chosen_vectors(const float* states, u32 dim, const u32* order, const u32* segments, u32 count, const u8* kinds, const u32* groups,
-                   const u64* chosen_n, double* chosen) {
-    u32 place = blockIdx.x, own = blockIdx.y * STRIP + threadIdx.x, segment = segment_of(segments, count, groups[place]);
-    if (segment == count || own >= dim) return;
-    double* vectors = chosen + (size_t)place * CHOSEN_VECTORS * dim + own;
-    double n = (double)chosen_n[place], mean = vectors[MEAN * dim], m2 = vectors[M2 * dim], square = vectors[SQUARE * dim];
-    u32 end = segments[3 * segment + 2];
-    for (u32 first = segments[3 * segment + 1]; first < end; first += TILE) {
-        u32 last = min(end, first + TILE);
-        Sums sums;
-        sums.clear();
-#pragma unroll 8
-        for (u32 at = first; at < last; ++at) {
-            u32 row = order[at];
-            double x = (double)states[(size_t)row * dim + own];
-            if (kinds[row] == TYPICAL) sums.add(x, 0.0);
-        }
-        if (sums.n == 0) continue;
-        double entering = (double)sums.n, each = 1.0 / entering, share = entering / (n + entering), delta = sums.mean(each) - mean;
-        m2 += sums.m2(each) + delta * delta * (n * share);
-        mean += delta * share;
-        square += (sums.mean_square(each) - square) * share;
-        n += entering;
-    }
-    vectors[MEAN * dim] = mean, vectors[M2 * dim] = m2, vectors[SQUARE * dim] = square;
-}
-
-// Their numbers, afterwards: n and mean norm.
-extern "C" __global__ void chosen_numbers(const u32* segments, u32 count, const double* weights, const u32* groups, u32 chosen,
-                                          u64* chosen_n, double* chosen_norm) {
-    u32 place = blockIdx.x * blockDim.x + threadIdx.x;
-    if (place >= chosen) return;
-    u32 segment = segment_of(segments, count, groups[place]);
-    if (segment == count) return;
-    const double* weight = weights + (size_t)segment * WEIGHTS;
-    chosen_norm[place] = mean_of_means(chosen_norm[place], (double)chosen_n[place], weight[MEAN_NORM], weight[ENTERING]);
-    chosen_n[place] += (u64)weight[ENTERING];
 }

@@ -144,7 +144,6 @@ impl Rows<'_> {
         if layout.rows() > 0 {
             self.enter_groups(stream, resident)?;
             self.enter_corpus(stream, resident)?;
-            self.enter_chosen(stream, resident)?;
         }
         if resident.group_unit.is_some() && layout.counted_sequences() > 0 {
             let count = layout.counted_sequences().into();
@@ -158,6 +157,9 @@ impl Rows<'_> {
     fn enter_groups(&self, stream: &Arc<RawStream>, resident: &CudaResident) -> Result<()> {
         let (info, layout, functions, waiting) = (self.info, &self.info.layout, &self.device.functions, &self.device.waiting);
         let (order, segments, groups) = (info.list(&layout.order), info.list(&layout.segments), layout.groups());
+        let of_chosen = resident.chosen.as_ref();
+        let [places, chosen_n, chosen] =
+            of_chosen.map_or([Word::NULL; 3], |own| [(&own.places).into(), (&own.n).into(), (&own.vectors).into()]);
         let words = [
             order,
             segments,
@@ -193,6 +195,9 @@ impl Rows<'_> {
             waiting.piece_numbers.word(),
             waiting.parts[0].word(),
             waiting.part_numbers[0].word(),
+            places,
+            chosen_n,
+            chosen,
         ];
         self.launch(stream, &functions.group_tiles, Grid::new(layout.tiles(), STRIP).by(strips(self.dim)), &words)?;
         let words = [
@@ -206,6 +211,9 @@ impl Rows<'_> {
             resident.group_unit.as_ref().into(),
             waiting.growth.word(),
             waiting.parts[0].word(),
+            places,
+            chosen_n,
+            chosen,
         ];
         self.launch(stream, &functions.group_crossings, Grid::new(layout.crossings.len() / 4, STRIP).by(strips(self.dim)), &words)
     }
@@ -213,6 +221,9 @@ impl Rows<'_> {
     fn enter_corpus(&self, stream: &Arc<RawStream>, resident: &CudaResident) -> Result<()> {
         let (info, layout, functions, waiting) = (self.info, &self.info.layout, &self.device.functions, &self.device.waiting);
         let keeps_units: Word = resident.group_unit.is_some().into();
+        let of_chosen = resident.chosen.as_ref();
+        let [places, chosen_n, chosen_norm] =
+            of_chosen.map_or([Word::NULL; 3], |own| [(&own.places).into(), (&own.n).into(), (&own.norm).into()]);
         let (mut parts, mut from) = (layout.tiles(), 0);
         while parts > FAN {
             let (vectors, numbers, into) = (&waiting.parts, &waiting.part_numbers, 1 - from);
@@ -237,35 +248,11 @@ impl Rows<'_> {
             self.flag_word(),
             (&resident.corpus_n).into(),
             (&resident.corpus_norm).into(),
+            waiting.weights.word(),
+            places,
+            chosen_n,
+            chosen_norm,
         ];
         self.launch(stream, &functions.finish_numbers, Grid::over(layout.groups(), THREADS), &words)
-    }
-
-    fn enter_chosen(&self, stream: &Arc<RawStream>, resident: &CudaResident) -> Result<()> {
-        let Some(chosen) = &resident.chosen else { return Ok(()) };
-        let (info, layout, functions, waiting) = (self.info, &self.info.layout, &self.device.functions, &self.device.waiting);
-        let (segments, groups) = (info.list(&layout.segments), Word::from(layout.groups()));
-        let words = [
-            self.states,
-            self.dim.into(),
-            info.list(&layout.order),
-            segments,
-            groups,
-            self.kinds(),
-            (&chosen.groups).into(),
-            (&chosen.n).into(),
-            (&chosen.vectors).into(),
-        ];
-        self.launch(stream, &functions.chosen_vectors, Grid::new(chosen.count(), STRIP).by(strips(self.dim)), &words)?;
-        let words = [
-            segments,
-            groups,
-            waiting.weights.word(),
-            (&chosen.groups).into(),
-            chosen.count().into(),
-            (&chosen.n).into(),
-            (&chosen.norm).into(),
-        ];
-        self.launch(stream, &functions.chosen_numbers, Grid::over(chosen.count(), THREADS), &words)
     }
 }

@@ -22,6 +22,9 @@ const CORPUS: [&str; 6] = [
     "moments.groups.within",
 ];
 
+/// The place of a group that is not chosen, as in `moments.cu`.
+const NOT_CHOSEN: u32 = u32::MAX;
+
 /// The vectors of a chosen group.
 const CHOSEN: [&str; 3] = ["mean", "m2", "square"];
 
@@ -60,7 +63,8 @@ pub struct CudaResident {
 /// Chosen groups, whose components are measured one by one.
 pub(super) struct Chosen {
     names: Vec<u32>,
-    pub groups: CudaSlice<u32>,
+    /// Of every group its place among the chosen ones.
+    pub places: CudaSlice<u32>,
     pub n: CudaSlice<u64>,
     pub norm: CudaSlice<f64>,
     pub vectors: CudaSlice<f64>,
@@ -221,10 +225,12 @@ fn load_chosen(cuda: &Cuda, state: &PointState) -> Result<Option<Chosen>> {
     if names.is_empty() {
         return Ok(None);
     }
+    let mut places = vec![NOT_CHOSEN; state.moments.group_count()];
+    names.iter().zip(0..).for_each(|(&group, place)| places[group as usize] = place);
     let own = || state.moments.chosen_typical().map(|(_, moments)| moments);
     let vectors: Vec<f64> = own().flat_map(|moments| [moments.mean(), moments.m2(), moments.square()].concat()).collect();
     Ok(Some(Chosen {
-        groups: cuda.upload(&names)?,
+        places: cuda.upload(&places)?,
         n: cuda.upload(&own().map(|moments| moments.n()).collect::<Vec<u64>>())?,
         norm: cuda.upload(&own().map(|moments| moments.norm()).collect::<Vec<f64>>())?,
         vectors: cuda.upload(&vectors)?,

@@ -17,7 +17,7 @@ use crate::launch::Word;
 pub(super) const STRIP: usize = 128;
 const STRIP_WARPS: usize = STRIP / 32;
 /// Parts that are folded into one.
-pub(super) const FAN: usize = 32;
+pub(super) const FAN: usize = 16;
 /// Numbers and vectors of what waits between two kernels, as in the sources.
 const WEIGHTS: usize = 9;
 const PART_VECTORS: usize = 6;

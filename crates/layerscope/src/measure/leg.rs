@@ -91,8 +91,12 @@ impl LegRun<'_> {
         };
         let done = |batch: usize| (shared.batches.documents_before(batch), shared.batches.rows(0..batch).end);
         let (before, total) = (done(next), done(shared.batches.len()));
-        let workers =
-            Workers::new(transformer, states, next, self.work_settings(shared, passage, next, transformer.backend().workers(plan.threads)))?;
+        let workers = Workers::new(
+            transformer,
+            states,
+            next,
+            self.work_settings(shared, passage, next, transformer.backend().workers(plan.threads)),
+        )?;
         while next < self.batches.end {
             let mut told = false;
             let mut pause = |progress: &Progress| {

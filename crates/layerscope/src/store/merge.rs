@@ -215,7 +215,9 @@ impl Merged {
         let (isas, dtypes) = devices(shards);
         facts.isa = isas.join(" and ");
         let differ = is_gpu_shared(shards) || dtypes.len() > 1;
-        let warning = differ.then(|| format!("the shards were computed on {}, in {}", facts.isa, dtypes.join(" and ")));
+        let warning = differ.then(|| {
+            format!("the shards were computed on {}, in {}; the sample of states is of one of these alone", facts.isa, dtypes.join(" and "))
+        });
         if dtypes.len() > 1 {
             facts.settings.insert("dtype".to_owned(), json!({ "value": dtypes.join(" and "), "from": "merge" }));
         }
@@ -259,11 +261,25 @@ fn all_groups(shards: &[StoredRun]) -> Vec<GroupFacts> {
     ordered.into_values().cloned().collect()
 }
 
+/// The device that computed a shard, as far as its numbers depend on it.
+fn device_of(shard: &StoredRun) -> Vec<Option<&Value>> {
+    DEVICE_KEYS.iter().map(|key| shard.state.about().fingerprint.get(*key)).collect()
+}
+
+/// Which shards give the sample of states: those of the device that computed most. States that are equal on one device differ a little
+/// between two, and neighbours that near would be measured.
+fn sampled(shards: &[StoredRun]) -> Vec<bool> {
+    let as_many = |shard: &StoredRun| shards.iter().filter(|other| device_of(other) == device_of(shard)).count();
+    let most = shards.iter().rev().max_by_key(|shard| as_many(shard)).map(device_of);
+    shards.iter().map(|shard| Some(device_of(shard)) == most).collect()
+}
+
 /// The states that a single run would have kept, and where each of them is.
 fn all_kept(shards: &[StoredRun]) -> Result<(Kept, Vec<(usize, usize)>)> {
     let facts = &shards[0].facts;
     let kept: Vec<Kept> = shards.iter().map(StoredRun::kept).collect::<Result<_>>()?;
     let starts: Vec<Vec<usize>> = kept.iter().map(Kept::starts).collect();
+    let sampled = sampled(shards);
     let (mut classes, mut sources) = (Vec::new(), Vec::new());
     for class in 0..=facts.chosen.len() {
         let capacity = if class == 0 { facts.sample_states } else { facts.token_states };
@@ -275,7 +291,8 @@ fn all_kept(shards: &[StoredRun]) -> Result<(Kept, Vec<(usize, usize)>)> {
                 .map(move |(row, key)| (*key, (shard, start + row)))
                 .collect::<Vec<(KeptKey, (usize, usize))>>()
         };
-        let mut all: Vec<(KeptKey, (usize, usize))> = kept.iter().enumerate().flat_map(of).collect();
+        let mut all: Vec<(KeptKey, (usize, usize))> =
+            kept.iter().enumerate().filter(|(shard, _)| class > 0 || sampled[*shard]).flat_map(of).collect();
         all.sort_by_key(|(key, _)| *key);
         all.truncate(capacity);
         classes.push(all.iter().map(|(key, _)| *key).collect());
