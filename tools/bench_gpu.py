@@ -38,6 +38,7 @@ def main() -> int:
     parser.add_argument("model", type=Path, metavar="MODEL")
     parser.add_argument("--tokenizer", type=Path, help="folder of a tokenizer (default: the model's)")
     parser.add_argument("--text", type=Path, required=True, help="sentences, one a line")
+    parser.add_argument("--sentences", type=int, help="how many of them (default: all)")
     parser.add_argument("--repeat", type=int, default=4, help="how often the text is read (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--program", type=Path, default=Path("target/release/layerscope"), help="default: %(default)s")
@@ -54,14 +55,17 @@ def main() -> int:
 def compare(arguments, scratch: Path) -> int:
     read = gzip.open if arguments.text.suffix == ".gz" else open
     with read(arguments.text, "rt", encoding="utf-8") as file:
-        lines = [line.rstrip("\n") for line in file]
+        lines = [line.rstrip("\n") for line in file][: arguments.sentences]
     text = scratch / "text.txt"
     text.write_text("\n".join(lines * arguments.repeat) + "\n", encoding="utf-8")
     tokenizer = AutoTokenizer.from_pretrained(arguments.tokenizer or arguments.model)
     model = scratch / "model"
-    shutil.copytree(arguments.model, model)
+    model.mkdir()
+    for file in arguments.model.resolve().iterdir():
+        (model / file.name).symlink_to(file)
     if arguments.tokenizer:
         for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+            (model / name).unlink(missing_ok=True)
             shutil.copy(arguments.tokenizer / name, model)
     config = json.loads((model / "config.json").read_text())
     longest = config.get("max_position_embeddings") or config.get("n_positions") or 512

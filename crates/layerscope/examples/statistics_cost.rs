@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // As `measure` does: the sample is kept only for measures that need it.
     let tokens: usize = batches.iter().map(Batch::tokens).sum();
     let sample = if sketches.contains(SketchKind::Sample) { tokens / SAMPLED } else { 0 };
-    let kept = Kept::choose(&KeepSettings { sample, ..KeepSettings::default() }, items.iter().cloned().map(Ok))?;
+    let kept = Kept::choose(&KeepSettings { sample, ..KeepSettings::default() }, 1, items.len(), |at| Ok(items[at].clone()))?;
     let (spec, points) = (transformer.spec(), transformer.points());
     let shape = |at: usize| PointShape {
         groups: group_of.len(),

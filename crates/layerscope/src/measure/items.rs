@@ -56,13 +56,24 @@ impl Items {
         BatchInfo::new(self.groups.clone(), self.offsets.clone()).with_pooling(self.pooled.clone())
     }
 
-    /// Who an item is.
-    pub fn id(&self, item: usize) -> ItemId {
-        let row = self.pooled.as_ref().map_or(item as u32, |pooled| pooled[item].start);
-        let sequence = self.batch.offsets().partition_point(|&start| start <= row) - 1;
-        let entry = &self.sequences[sequence];
-        let place = row - self.batch.offsets()[sequence];
-        ItemId { document: entry.document, position: entry.row + place, token: self.batch.ids()[row as usize] }
+    /// The counted items: each with its place among all items, who it is, and its document as one number.
+    pub fn counted(&self) -> impl Iterator<Item = (usize, ItemId, u64)> + '_ {
+        let starts = self.batch.offsets();
+        let of_sequence = move |(number, entry): (usize, &Sequence)| {
+            let (document, first, start) = (entry.document, entry.row, starts[number]);
+            let named = document_number(document);
+            let items = self.offsets[number] as usize..self.offsets[number + 1] as usize;
+            items.filter(|&item| self.groups[item] != NOT_COUNTED).map(move |item| {
+                let row = self.pooled.as_ref().map_or(item as u32, |pooled| pooled[item].start);
+                (item, ItemId { document, position: first + (row - start), token: self.batch.ids()[row as usize] }, named)
+            })
+        };
+        self.sequences.iter().enumerate().flat_map(of_sequence)
+    }
+
+    /// Who a counted item is.
+    pub fn id(&self, item: usize) -> Option<ItemId> {
+        self.counted().find(|(at, _, _)| *at == item).map(|(_, id, _)| id)
     }
 
     /// The document of every item, as one number.
@@ -119,7 +130,8 @@ mod tests {
     #[test]
     fn items_are_named_by_document_and_place() {
         let items = batch();
-        let named = |item| (items.id(item).document.record, items.id(item).position, items.id(item).token);
-        assert_eq!([1, 2, 5].map(named), [(10, 1, 5), (10, 3, 7), (10, 6, 8)]);
+        let named = |(item, id, _): (usize, ItemId, u64)| (item, id.document.record, id.position, id.token);
+        assert!(items.counted().map(named).eq([(1, 10, 1, 5), (2, 10, 3, 7), (5, 10, 6, 8)]));
+        assert!(items.counted().all(|(_, id, number)| number == document_number(id.document)));
     }
 }

@@ -121,7 +121,7 @@ impl<'a> Journey<'a> {
             chosen: chosen.groups,
             per_group: plan.token_states,
         };
-        let kept = Kept::choose(&keep, (0..batches.len()).map(|index| Ok(Items::new(spool.batch(&batches, index)?))))?;
+        let kept = Kept::choose(&keep, plan.threads, batches.len(), |index| Ok(Items::new(spool.batch(&batches, index)?)))?;
         let shapes = shapes(bound, spool, &kept, keep.chosen.len());
         let timings = self.work.timings();
         let mut loaded = timings.time(Phase::Load, || loading.map(joined).transpose())?;

@@ -2,7 +2,7 @@
 
 use std::collections::BinaryHeap;
 
-use layerscope_stats::NOT_COUNTED;
+use layerscope_compute::parallel::in_order;
 use layerscope_stats::sketch::{HashSample, SampleKey, TokenSamples, sample_hash};
 
 use super::items::{ItemId, Items, document_number};
@@ -18,8 +18,8 @@ pub struct KeptKey {
 }
 
 impl KeptKey {
-    fn new(seed: u64, item: ItemId) -> KeptKey {
-        KeptKey { hash: sample_hash(seed, document_number(item.document), item.position), item }
+    fn new(seed: u64, item: ItemId, document: u64) -> KeptKey {
+        KeptKey { hash: sample_hash(seed, document, item.position), item }
     }
 
     /// The same for the statistics, which number documents.
@@ -41,6 +41,16 @@ pub struct KeepSettings {
     pub per_group: usize,
 }
 
+/// Adds a key to the least ones, as many as there is room for.
+fn keep_least(heap: &mut BinaryHeap<KeptKey>, capacity: usize, key: KeptKey) {
+    if heap.len() < capacity {
+        heap.push(key);
+    } else if heap.peek().is_some_and(|last| key < *last) {
+        heap.pop();
+        heap.push(key);
+    }
+}
+
 /// The kept states of a run: class 0 is the sample, class `c + 1` the chosen group `c`; each in the order of its hashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
@@ -52,25 +62,26 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Looks at all items once, without their states, and finds which states will be kept.
-    pub fn choose(settings: &KeepSettings, batches: impl IntoIterator<Item = Result<Items>>) -> Result<Kept> {
+    /// Looks at the items of all batches once, without their states, and finds which states will be kept; on some threads.
+    pub fn choose(settings: &KeepSettings, threads: usize, batches: usize, batch: impl Fn(usize) -> Result<Items> + Sync) -> Result<Kept> {
         let capacity = |class: usize| if class == 0 { settings.sample } else { settings.per_group };
         let mut class_of: Vec<(u32, usize)> = settings.chosen.iter().enumerate().map(|(c, &group)| (group, c + 1)).collect();
         class_of.sort_unstable();
         let mut kept = Kept { classes: Vec::new(), seed: settings.seed, class_of };
-        let mut heaps: Vec<BinaryHeap<KeptKey>> = vec![BinaryHeap::new(); settings.chosen.len() + 1];
-        for items in batches {
-            let items = items?;
-            for (key, classes) in kept.candidates(&items) {
-                for class in classes {
-                    let (heap, capacity) = (&mut heaps[class], capacity(class));
-                    if heap.len() < capacity {
-                        heap.push(key);
-                    } else if heap.peek().is_some_and(|last| key < *last) {
-                        heap.pop();
-                        heap.push(key);
-                    }
+        let parts = threads.clamp(1, batches.max(1));
+        let least: Vec<Result<Vec<BinaryHeap<KeptKey>>>> = in_order(threads, parts, |part| {
+            let mut heaps: Vec<BinaryHeap<KeptKey>> = vec![BinaryHeap::new(); settings.chosen.len() + 1];
+            for number in part * batches / parts..(part + 1) * batches / parts {
+                for (_, key, classes) in kept.candidates(&batch(number)?) {
+                    classes.for_each(|class| keep_least(&mut heaps[class], capacity(class), key));
                 }
+            }
+            Ok(heaps)
+        });
+        let mut heaps = vec![BinaryHeap::new(); settings.chosen.len() + 1];
+        for part in least {
+            for (class, (heap, found)) in heaps.iter_mut().zip(part?).enumerate() {
+                found.into_iter().for_each(|key| keep_least(heap, capacity(class), key));
             }
         }
         kept.classes = heaps.into_iter().map(BinaryHeap::into_sorted_vec).collect();
@@ -83,11 +94,11 @@ impl Kept {
     }
 
     /// Counted items with the classes that might keep them.
-    fn candidates<'a>(&'a self, items: &'a Items) -> impl Iterator<Item = (KeptKey, impl Iterator<Item = usize>)> + 'a {
-        let counted = items.groups.iter().enumerate().filter(|(_, group)| **group != NOT_COUNTED);
-        counted.map(|(item, group)| {
-            let own = self.class_of.binary_search_by_key(group, |(known, _)| *known).ok().map(|at| self.class_of[at].1);
-            (KeptKey::new(self.seed, items.id(item)), [0].into_iter().chain(own))
+    fn candidates<'a>(&'a self, items: &'a Items) -> impl Iterator<Item = (usize, KeptKey, impl Iterator<Item = usize>)> + 'a {
+        items.counted().map(|(item, id, document)| {
+            let group = items.groups[item];
+            let own = self.class_of.binary_search_by_key(&group, |(known, _)| *known).ok().map(|at| self.class_of[at].1);
+            (item, KeptKey::new(self.seed, id, document), [0].into_iter().chain(own))
         })
     }
 
@@ -107,15 +118,18 @@ impl Kept {
             return Vec::new();
         }
         let starts: Vec<usize> = self.starts();
-        let counted = (0..items.groups.len()).filter(|&item| items.groups[item] != NOT_COUNTED);
-        counted
-            .zip(self.candidates(items))
-            .flat_map(|(item, (key, classes))| {
-                let place =
-                    |class: usize| self.classes[class].binary_search(&key).ok().map(|at| (item as u32, (starts[class] + at) as u32));
-                classes.filter_map(place).collect::<Vec<_>>()
-            })
-            .collect()
+        let mut slots = Vec::new();
+        for (item, key, classes) in self.candidates(items) {
+            for class in classes {
+                let keys = &self.classes[class];
+                // Most are not kept: their hashes lie behind all that are.
+                let may_be_kept = keys.last().is_some_and(|last| key <= *last);
+                if let Some(at) = may_be_kept.then(|| keys.binary_search(&key).ok()).flatten() {
+                    slots.push((item as u32, (starts[class] + at) as u32));
+                }
+            }
+        }
+        slots
     }
 
     /// The first row of each class.

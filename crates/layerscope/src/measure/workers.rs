@@ -377,8 +377,10 @@ impl<D: Accumulate> BatchObserver<'_, D> {
 /// Says of which document a state is that is not finite.
 fn located(error: layerscope_stats::Error, items: &Items, at: Point) -> Error {
     let layerscope_stats::Error::NotFinite { row } = error else { return error.into() };
-    let item = items.id(row as usize);
-    Error::NotFinite { at, document: item.document, position: item.position }
+    match items.id(row as usize) {
+        Some(item) => Error::NotFinite { at, document: item.document, position: item.position },
+        None => error.into(),
+    }
 }
 
 /// A panic elsewhere is reported where it happened; the data behind a lock is consistent between updates.
