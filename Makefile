@@ -58,8 +58,9 @@ test-all: test $(SMOLLM2) $(WORK)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The 
 target/gpu/gpu: ## What the next two need: build it anywhere, and take it to a machine with a GPU
 	tools/build_gpu.sh
 
-test-gpu: target/gpu/gpu ## On a machine with a GPU: every operation, fixture and statistic on the card against its definition
-	for test in gpu gpu_models gpu_statistics; do LAYERSCOPE_GPU=1 LAYERSCOPE_FIXTURES=$(abspath fixtures) target/gpu/$$test --test-threads 1 || exit 1; done
+test-gpu: target/gpu/gpu ## On a machine with a GPU: operations, fixtures and statistics against their definitions, whole runs against processors (MODELS=... adds models)
+	for test in gpu gpu_models gpu_statistics; do LAYERSCOPE_GPU=1 LAYERSCOPE_FIXTURES=$(abspath fixtures) target/gpu/$$test --test-threads 1 --include-ignored || exit 1; done
+	$(PYTHON) tools/check_gpu.py --program target/gpu/layerscope --text pocket/corpus/sample.txt.gz pocket-bert pocket-llama $(MODELS)
 
 bench-gpu: target/gpu/gpu ## On a machine with a GPU, torch and transformers: speed in all kinds of numbers against the reference library
 	$(PYTHON) tools/random_model.py --family bert $(WORK)/gpu-bert

@@ -44,6 +44,7 @@ def main() -> int:
     parser.add_argument("--program", type=Path, default=Path("target/release/layerscope"), help="default: %(default)s")
     parser.add_argument("--measures", default="norm,cosine", help="default: %(default)s")
     parser.add_argument("--dtypes", default=",".join(KINDS), help="default: %(default)s")
+    parser.add_argument("--layers", help="that ours measures (default: all, which takes gigabytes of disk for a wide model)")
     parser.add_argument("--batch-tokens", type=int, help="of ours (default: the program's)")
     parser.add_argument("--no-loop", action="store_true", help="leave out the loop in Python")
     arguments = parser.parse_args()
@@ -79,7 +80,7 @@ def compare(arguments, scratch: Path) -> int:
         dtype, tf32 = KINDS[kind]
         torch.backends.cuda.matmul.allow_tf32 = tf32
         theirs = AutoModel.from_pretrained(model, dtype=dtype, attn_implementation="sdpa").cuda().eval()
-        batch = max(BATCHES, key=lambda size: tokens / reference_seconds(theirs, ready[size]))
+        batch = min(BATCHES, key=lambda size: reference_seconds(theirs, ready[size]))
         rounds = [(our_speed(arguments, model, text, kind, scratch), tokens / reference_seconds(theirs, ready[batch])) for _ in range(arguments.rounds)]
         ours, reference = (statistics.median(speed) for speed in zip(*rounds))
         ratio = statistics.median(a / b for a, b in rounds)
@@ -97,6 +98,7 @@ def our_speed(arguments, model: Path, text: Path, kind: str, scratch: Path) -> f
     shutil.rmtree(out, ignore_errors=True)
     command = [arguments.program, "measure", "--model", model, "--corpus", text, "--out", out, "--device", "cuda", "--dtype", kind, "--measures", arguments.measures, "--quiet"]
     command += ["--batch-tokens", arguments.batch_tokens] if arguments.batch_tokens else []
+    command += ["--layers", arguments.layers] if arguments.layers else []
     finished = subprocess.run(list(map(str, command)), stdout=subprocess.DEVNULL)
     if finished.returncode != 0:
         sys.exit(f"bench: `{' '.join(map(str, command))}` ended with status {finished.returncode}")
@@ -116,7 +118,15 @@ def batches(sentences: list[list[int]], size: int):
 
 
 def reference_seconds(model, ready: list[dict]) -> float:
-    """A whole pass, the batches being on the card already."""
+    """A whole pass, the batches being on the card already; for ever where they are too large."""
+    try:
+        return bare_pass(model, ready)
+    except torch.cuda.OutOfMemoryError:
+        torch.cuda.empty_cache()
+        return float("inf")
+
+
+def bare_pass(model, ready: list[dict]) -> float:
     with torch.inference_mode():
         model(**ready[len(ready) // 2], output_hidden_states=True)
         torch.cuda.synchronize()
