@@ -47,7 +47,7 @@ pub use error::{Error, Result};
 pub use filter::{Filters, Shard};
 pub use group::{CONTINUES, Group, Grouping, UNCOUNTED};
 pub use layerscope_remote::Options as StoreOptions;
-pub use pipeline::{Progress, write_spool};
+pub use pipeline::{KnownText, Progress, check_text, write_spool};
 pub use settings::{OnError, Settings, Specials};
 pub use spool::{BatchPlan, Sequence, Spool, SpoolBatch};
 pub use tokenize::{Tokenizer, Wrap};

@@ -4,6 +4,7 @@
 //! slow parcel cannot pile up the ones behind it: memory is bounded whatever the corpus.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +22,7 @@ use crate::filter::Sieve;
 use crate::group::{Book, CONTINUES, Group, Grouping, LocalName, UNCOUNTED};
 use crate::prepare::{Prepared, Preparer};
 use crate::settings::{OnError, Settings};
-use crate::source::{Columns, Source, Watch, sources};
+use crate::source::{Columns, STANDARD_INPUT, Source, Watch, sources};
 use crate::spool::{Details, NewSequence, Spool, SpoolWriter};
 use crate::tokenize::Tokenizer;
 
@@ -73,7 +74,9 @@ pub fn write_spool(
         let (results, arriving) = channel();
         let (waiting, shared, sources, remote, preparer) = (Arc::new(Mutex::new(waiting)), &shared, &sources, &remote, &preparer);
         let scratch = path.parent().unwrap_or(Path::new("."));
-        let reader = scope.spawn(move || Reader { reading: Reading { settings, sources, remote, shared }, permits, parcels }.run(scratch));
+        let reader = scope.spawn(move || {
+            Reader { reading: Reading { settings, sources, remote, shared, stop: &shared.stop }, permits, parcels }.run(scratch)
+        });
         for _ in 0..threads {
             let (waiting, results) = (Arc::clone(&waiting), results.clone());
             scope.spawn(move || tokenize(preparer, &waiting, &results, &shared.tokenizing));
@@ -113,30 +116,58 @@ pub fn write_spool(
 }
 
 impl Spool {
-    /// Checks that the corpus is still the one this spool was written from: the same inputs with the same text. Inputs that changed since
-    /// are read again; standard input cannot be checked.
+    /// Checks that the corpus is still the one this spool was written from, see [`check_text`].
     pub fn check_corpus(&self, settings: &Settings, cancel: &AtomicBool) -> Result<()> {
-        let remote = Remote::new(settings.stores.clone());
-        let sources = sources(&settings.inputs, settings.text_column.as_deref(), &remote, cancel)?;
-        let or_again = |problem: &str| line![problem, ", or start again with ", setting("overwrite")];
-        let known = self.inputs();
-        if let Some(new) = sources.iter().find(|source| !known.contains(&source.name)) {
-            return Err(Error::input(&new.name, or_again("it was not part of the corpus when this run began; leave it out")));
-        }
-        if let Some(gone) = known.iter().find(|name| !sources.iter().any(|source| source.name == **name)) {
-            return Err(Error::input(gone, or_again("it was part of the corpus when this run began; put it back")));
-        }
         let written = self.modified()?;
-        let changed = sources.iter().find(|source| source.modified.is_some_and(|modified| modified >= written));
-        let (Some(changed), true) = (changed, sources.iter().all(|source| source.name != "-")) else { return Ok(()) };
-        let (shared, mut sieve) = (Shared::default(), Sieve::new(settings.filters.clone()));
-        let mut keep = |_| if cancel.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
-        let scratch = self.path().parent().unwrap_or(Path::new("."));
-        Reading { settings, sources: &sources, remote: &remote, shared: &shared }.read(scratch, &mut sieve, &mut Vec::new(), &mut keep)?;
-        if format!("{:032x}", sieve.fingerprint()) != self.fingerprint() {
-            return Err(Error::input(&changed.name, or_again("its text changed since this run began; put it back as it was")));
-        }
-        Ok(())
+        let known = KnownText { inputs: self.inputs(), fingerprint: &self.fingerprint() };
+        let is_unchanged = |source: &Source| source.modified.is_none_or(|modified| modified < written);
+        check_text(settings, &known, is_unchanged, self.path().parent().unwrap_or(Path::new(".")), cancel)
+    }
+}
+
+/// A text as it was read before.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownText<'a> {
+    /// The sorted list of its inputs.
+    pub inputs: &'a [String],
+    /// Its [fingerprint](Spool::fingerprint).
+    pub fingerprint: &'a str,
+}
+
+/// Refuses a corpus that is not the same text as before: other inputs, or inputs with another text. They are read again unless all of them
+/// look unchanged. Standard input is read if there is anything on it; nothing on it means that the text of before is to be used.
+pub fn check_text(
+    settings: &Settings,
+    known: &KnownText<'_>,
+    is_unchanged: impl Fn(&Source) -> bool,
+    scratch: &Path,
+    cancel: &AtomicBool,
+) -> Result<()> {
+    let remote = Remote::new(settings.stores.clone());
+    let sources = sources(&settings.inputs, settings.text_column.as_deref(), &remote, cancel)?;
+    let or_again = |problem: &str| line![problem, ", or start again with ", setting("overwrite")];
+    if let Some(new) = sources.iter().find(|source| !known.inputs.contains(&source.name)) {
+        return Err(Error::input(&new.name, or_again("it was not part of the corpus when this run began; leave it out")));
+    }
+    if let Some(gone) = known.inputs.iter().find(|name| !sources.iter().any(|source| source.name == **name)) {
+        return Err(Error::input(gone, or_again("it was part of the corpus when this run began; put it back")));
+    }
+    let is_piped = |source: &&Source| source.name == STANDARD_INPUT;
+    let changed = sources.iter().find(|source| !is_piped(source) && !is_unchanged(source));
+    let piped = sources.iter().find(is_piped);
+    if changed.is_none() && (piped.is_none() || std::io::stdin().is_terminal()) {
+        return Ok(());
+    }
+    let (shared, mut sieve) = (Shared::default(), Sieve::new(settings.filters.clone()));
+    let mut keep = |_| if cancel.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
+    let reading = Reading { settings, sources: &sources, remote: &remote, shared: &shared, stop: cancel };
+    reading.read(scratch, &mut sieve, &mut Vec::new(), &mut keep)?;
+    if (piped.is_some() && shared.piped.load(Ordering::Relaxed) == 0) || format!("{:032x}", sieve.fingerprint()) == known.fingerprint {
+        return Ok(());
+    }
+    match changed {
+        Some(changed) => Err(Error::input(&changed.name, or_again("its text changed since this run began; put it back as it was"))),
+        None => Err(Error::input("standard input", or_again("another text than the one this run began with; give the same, or none"))),
     }
 }
 
@@ -146,6 +177,8 @@ struct Shared {
     stop: AtomicBool,
     bytes: Arc<AtomicU64>,
     records: AtomicU64,
+    /// Records of standard input.
+    piped: AtomicU64,
     kept: AtomicU64,
     /// Nanoseconds.
     tokenizing: AtomicU64,
@@ -224,6 +257,8 @@ struct Reading<'a> {
     sources: &'a [Source],
     remote: &'a Remote,
     shared: &'a Shared,
+    /// Asks to stop.
+    stop: &'a AtomicBool,
 }
 
 impl Reading<'_> {
@@ -238,12 +273,12 @@ impl Reading<'_> {
         let text = self.settings.text_column.clone().unwrap_or_else(|| "text".into());
         let group = if let Grouping::Column(name) = &self.settings.grouping { Some(name.clone()) } else { None };
         let columns = Columns { text, group };
-        let watch = Watch { bytes: &self.shared.bytes, cancel: &self.shared.stop, remote: self.remote };
+        let watch = Watch { bytes: &self.shared.bytes, cancel: self.stop, remote: self.remote };
         for (file, source) in self.sources.iter().enumerate() {
             let mut records = source.open(&columns, self.settings.filters.clean, scratch, watch)?;
             let mut number = 0;
             while let Some(record) = records.next_record() {
-                if self.shared.stop.load(Ordering::Relaxed) {
+                if self.stop.load(Ordering::Relaxed) {
                     return Err(Error::Interrupted);
                 }
                 let flow = match record {
@@ -262,6 +297,7 @@ impl Reading<'_> {
                 number += 1;
                 sieve.counters.records += 1;
                 self.shared.records.fetch_add(1, Ordering::Relaxed);
+                self.shared.piped.fetch_add(u64::from(source.name == STANDARD_INPUT), Ordering::Relaxed);
                 if flow.is_break() {
                     return Ok(());
                 }

@@ -171,7 +171,8 @@ fn guarded<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
 fn unpack(source: &Source, scratch: &Path, watch: Watch) -> Result<File> {
     let path = scratch.join(format!(".layerscope-unpacked-{}", std::process::id()));
     let failed = |error| Error::io(&path, error);
-    let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path).map_err(failed)?;
+    let _ = std::fs::remove_file(&path); // a link of this name is not followed
+    let mut file = File::options().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
     std::fs::remove_file(&path).map_err(failed)?;
     let mut reader = stream::open(source, watch)?;
     loop {

@@ -243,6 +243,18 @@ impl TextPlan {
         })
     }
 
+    /// What is read, whatever the model: enough to tell one text from another.
+    pub fn reading(&self) -> layerscope_corpus::Settings {
+        layerscope_corpus::Settings {
+            text_column: self.column.clone(),
+            on_error: self.on_error,
+            filters: self.filters.clone(),
+            shard: self.shard,
+            grouping: self.grouping.clone(),
+            ..layerscope_corpus::Settings::new(self.inputs.iter().cloned(), OPEN_WINDOW)
+        }
+    }
+
     /// How a model reads it: how long a window may be, and on which side there is context.
     fn bind(&self, spec: &ModelSpec) -> Result<layerscope_corpus::Settings> {
         let limit = spec.max_positions;
@@ -251,18 +263,14 @@ impl TextPlan {
             return Err(Error::usage(line![setting("window").to(window), format!(" exceeds the {limit} positions of the model")]));
         }
         Ok(layerscope_corpus::Settings {
-            text_column: self.column.clone(),
-            on_error: self.on_error,
-            filters: self.filters.clone(),
-            shard: self.shard,
-            grouping: self.grouping.clone(),
+            window,
             specials: self.specials,
             skip_first: self.skip_first,
             stride: self.stride,
             context: if spec.blocks[0].attention.causal { Context::Left } else { Context::Both },
             vocabulary: Some(spec.vocabulary),
             pilot: PILOT_DOCUMENTS,
-            ..layerscope_corpus::Settings::new(self.inputs.iter().cloned(), window)
+            ..self.reading()
         })
     }
 }

@@ -18,7 +18,7 @@ use super::point_name::PointName;
 use super::state::{About, StateFile, differences, write_state};
 use super::stored::StoredRun;
 use super::work::Work;
-use super::write::{Ending, LegStates, WrittenStates, open_emptied, write_run, write_states};
+use super::write::{Ending, LegStates, WrittenStates, open_replacing, write_run, write_states};
 use crate::error::{Error, Result};
 use crate::measure::kept::{Kept, KeptKey};
 use crate::process::cancel::CancelToken;
@@ -26,7 +26,8 @@ use crate::process::cancel::CancelToken;
 /// Merges the shards of one measurement into the run that a single worker would have made. `show` hears of every point.
 pub fn merge(shards: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn FnMut(PointName)) -> Result<Finished<Manifest>> {
     into(shards, out, |folders, here| {
-        let (store, work, written) = merge_states(folders, here, overwrite, true, show)?;
+        let (store, mut work, written) = merge_states(folders, here, overwrite, true, show)?;
+        work.retire()?;
         let manifest = write_run(&store, Some(written), &Ending::default(), &mut |_, _| {})?;
         work.remove()?;
         Ok(manifest)
@@ -36,7 +37,8 @@ pub fn merge(shards: &[PathBuf], out: &Path, overwrite: bool, show: &mut dyn FnM
 /// Merges some shards, or parts merged before, into a part of the run: its states, to be merged with the other parts.
 pub fn merge_part(shards: &[PathBuf], out: &Path) -> Result<()> {
     let settled = |folders: &[PathBuf], here: &Path| {
-        let (_, work, written) = merge_states(folders, here, true, false, &mut |_| {})?;
+        let (_, mut work, written) = merge_states(folders, here, true, false, &mut |_| {})?;
+        work.retire()?;
         written.settle()?;
         work.remove()
     };
@@ -69,10 +71,10 @@ fn merge_states(
     {
         return Err(Error::refused(line![format!("{} is one of the shards; choose another ", shard.display()), setting("out")]));
     }
-    let (store, work) = open_emptied(out, overwrite)?;
-    let scratch = Folder::create(&work.path(""))?;
     let mut merged = Merged::of(&shards, missing.is_empty())?;
     let fingerprint = &shards[0].state.about().fingerprint;
+    let (store, work) = open_replacing(out, overwrite, fingerprint)?;
+    let scratch = Folder::create_own(&work.path(""))?;
     let mut parts = Vec::with_capacity(merged.facts.points.len());
     for point in &merged.facts.points {
         show(point.at);

@@ -7,6 +7,7 @@ pub(crate) mod manifest;
 pub(crate) mod merge;
 pub(crate) mod mirror;
 pub(crate) mod point_name;
+mod replaced;
 pub(crate) mod state;
 pub(crate) mod stored;
 pub(crate) mod work;

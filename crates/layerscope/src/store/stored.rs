@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use layerscope_corpus::DocumentId;
-use layerscope_error::{line, setting};
 use layerscope_report::Manifest;
 use layerscope_stats::PointState;
 use layerscope_stats::sketch::{HashSample, Sketches, Tensor, Tensors, TokenSamples, Values};
@@ -23,6 +22,8 @@ use crate::tables::make::{PointSource, Resources, Tables, norm_tables, tables};
 pub const STATE: &str = "state.safetensors";
 /// The kept states.
 pub const SAMPLE: &str = "sample.safetensors";
+/// Where a state says which kept states belong to it.
+pub const SAMPLE_DIGEST: &str = "sample";
 /// Written last.
 pub const MANIFEST: &str = "manifest.json";
 
@@ -33,8 +34,8 @@ pub fn read_manifest(folder: &Path) -> Result<Option<Manifest>> {
         return Ok(None);
     }
     let text = std::fs::read(&path).map_err(|source| Error::io(&path, source))?;
-    let unreadable = |_| Error::damaged(&path, line!["unreadable; start again with ", setting("overwrite")]);
-    serde_json::from_slice(&text).map(Some).map_err(unreadable)
+    let again = |problem| Error::damaged(&path, format!("{problem}; give the command of the run again to make it anew"));
+    Manifest::from_sealed(&text).map(Some).map_err(again)
 }
 
 /// The two state files of a run.
@@ -57,13 +58,26 @@ impl StoredRun {
                 folder.display()
             )));
         }
-        StoredRun::of_files(&path, &folder.join(SAMPLE))
+        let run = StoredRun::of_files(&path, &folder.join(SAMPLE))?;
+        // Where the run is finished, its manifest says which state its tables are of.
+        let expected = read_manifest(folder).ok().flatten().and_then(|manifest| manifest.state);
+        match expected.is_none_or(|expected| expected == run.state.digest()) {
+            true => Ok(run),
+            false => {
+                Err(Error::mismatch(format!("{} belongs to another run than manifest.json beside it; put its own back", path.display())))
+            }
+        }
     }
 
     /// Opens the run in two files.
     pub fn of_files(state: &Path, sample: &Path) -> Result<StoredRun> {
         let (state, sample) = (StateFile::open(state)?, StateFile::open(sample)?);
         sample.expect(&state.about().fingerprint)?;
+        // Shards have one fingerprint: only the digest tells their samples apart. Older programs wrote none.
+        if state.about().details[SAMPLE_DIGEST].as_str().is_some_and(|own| own != sample.digest()) {
+            let line = format!("{} belongs to another run or shard than {}", sample.path().display(), state.path().display());
+            return Err(Error::mismatch(format!("{line}; put its own back, or measure again")));
+        }
         let facts = serde_json::from_value(state.about().details.clone())
             .map_err(|error| Error::damaged(state.path(), format!("unreadable details ({error})")))?;
         Ok(StoredRun { state, sample, facts })
