@@ -79,7 +79,7 @@ pub fn write_spool(
         });
         for _ in 0..threads {
             let (waiting, results) = (Arc::clone(&waiting), results.clone());
-            scope.spawn(move || tokenize(preparer, &waiting, &results, &shared.tokenizing));
+            scope.spawn(move || tokenize(preparer, &waiting, &results, shared));
         }
         drop((waiting, results));
         let total_bytes = sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
@@ -273,7 +273,7 @@ impl Reading<'_> {
         let text = self.settings.text_column.clone().unwrap_or_else(|| "text".into());
         let group = if let Grouping::Column(name) = &self.settings.grouping { Some(name.clone()) } else { None };
         let columns = Columns { text, group };
-        let watch = Watch { bytes: &self.shared.bytes, cancel: self.stop, remote: self.remote };
+        let watch = Watch { bytes: &self.shared.bytes, cancel: self.stop, remote: self.remote, longest: self.settings.longest_record() };
         for (file, source) in self.sources.iter().enumerate() {
             let mut records = source.open(&columns, self.settings.filters.clean, scratch, watch)?;
             let mut number = 0;
@@ -308,11 +308,16 @@ impl Reading<'_> {
 }
 
 /// A thread that tokenizes, until there is nothing more or nobody listens.
-fn tokenize(preparer: &Preparer, waiting: &Mutex<Receiver<Parcel<Job>>>, results: &Sender<Parcel<Outcome>>, time: &AtomicU64) {
+fn tokenize(preparer: &Preparer, waiting: &Mutex<Receiver<Parcel<Job>>>, results: &Sender<Parcel<Outcome>>, shared: &Shared) {
+    let (time, stop) = (&shared.tokenizing, &shared.stop);
     loop {
         let next = waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).recv();
         let Ok((number, jobs)) = next else { break };
         let prepare = |job: Job| {
+            // Nobody waits for what is left of a parcel.
+            if stop.load(Ordering::Relaxed) {
+                return Outcome { prepared: Err(Error::Interrupted), own: job.own, pilot: job.pilot };
+            }
             // A defect of the tokenizer on one document must not take the run down.
             let attempt = catch_unwind(AssertUnwindSafe(|| preparer.prepare(&job.document)));
             let failed = |_| Err(preparer.bad(job.document.id, line!["the tokenizer fails on it; use ", setting("on-error").to("skip")]));

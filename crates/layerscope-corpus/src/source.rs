@@ -59,6 +59,8 @@ pub struct Watch<'a> {
     pub cancel: &'a AtomicBool,
     /// Reads inputs that are addresses.
     pub remote: &'a Remote,
+    /// Bytes of the longest record that memory allows.
+    pub longest: u64,
 }
 
 impl Source {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
 use tokio::runtime::Runtime;
@@ -22,6 +22,9 @@ pub(crate) const GLANCE: Duration = Duration::from_millis(50);
 
 /// Parts of an upload: stores want at least 5 MiB and at most 10,000 of them.
 const PART_BYTES: usize = 16 << 20;
+
+/// No run and no corpus has more files; a store may list without end.
+const MOST_ENTRIES: usize = 1_000_000;
 
 /// A file at an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,11 +164,14 @@ impl Remote {
             .map_err(|_| Error::new(parsed.whole, "the name has empty, `.` or `..` parts, which stores do not allow"))?;
         let listed = self.wait(parsed.whole, cancel, async {
             match deep {
-                true => store.list(Some(&folder)).try_collect::<Vec<ObjectMeta>>().await,
+                true => store.list(Some(&folder)).take(MOST_ENTRIES + 1).try_collect::<Vec<ObjectMeta>>().await,
                 false => store.list_with_delimiter(Some(&folder)).await.map(|listed| listed.objects),
             }
         })?;
         let listed = listed.map_err(|error| Error::store(parsed.whole, &error))?;
+        if listed.len() > MOST_ENTRIES {
+            return Err(Error::new(parsed.whole, format!("more than {MOST_ENTRIES} files; name fewer of them")));
+        }
         let mut entries: Vec<Entry> = listed.iter().map(|meta| entry(format!("{}/{}", parsed.root, meta.location), meta)).collect();
         entries.sort();
         Ok(entries)

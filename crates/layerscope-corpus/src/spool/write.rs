@@ -55,7 +55,11 @@ pub(crate) struct NewSequence<'a> {
 impl SpoolWriter {
     /// Starts a spool that will be named `path`; its folder must exist.
     pub fn create(path: &Path, around: (usize, usize)) -> Result<Self> {
-        let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
+        let beside = |ending: &str| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{ending}"));
+            PathBuf::from(name)
+        };
         let name = beside("partial");
         let out = new_file(&name)?;
         let partial = Partial(name);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::print;
+use super::{print, say};
 use crate::error::Result;
 use crate::store::merge::merge;
 use crate::tables::overview::overview;
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let merged = merge(&arguments.folders, &arguments.out, arguments.overwrite, &mut |point| {
         if !arguments.quiet {
-            eprintln!("layerscope: merging layer {} ({})", point.layer, point.point());
+            say(&format!("merging layer {} ({})", point.layer, point.point()));
         }
     })?;
     print(&overview(&merged.folder)?)

@@ -53,7 +53,7 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
     }
     // Without a limit, no more than the run has taken already.
     let memory = plan.max_memory.unwrap_or_else(|| system::peak().unwrap_or(0));
-    let ending = Ending { resources: Resources { threads: plan.threads, memory }, warnings, timings };
+    let ending = Ending { resources: Resources { threads: plan.threads, memory, cancel: cancel.clone() }, warnings, timings };
     let manifest = write_run(&store, written, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
     if !plan.keep_work {
         work.remove()?;

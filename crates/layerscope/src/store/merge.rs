@@ -78,7 +78,7 @@ fn merge_states(
     let mut parts = Vec::with_capacity(merged.facts.points.len());
     for point in &merged.facts.points {
         show(point.at);
-        let state = merged.point(&shards, point)?;
+        let state = shards[0].computed(|| merged.point(&shards, point))?;
         let name = format!("{}.safetensors", point.at.stored());
         let mut tensors = Tensors::default();
         tensors.nest(&point.at.stored(), state.encode());
@@ -102,9 +102,13 @@ fn open_shards(folders: &[PathBuf]) -> Result<(Vec<StoredRun>, Vec<String>)> {
         match &first {
             None => first = Some((StateFile::open(run.state.path())?, count, folder)),
             Some((state, of, other)) => {
+                let first_facts = &shards.values().next().map_or(&run, |first| first).facts;
                 let mut differing = differences(&state.about().fingerprint, &run.state.about().fingerprint);
                 if differing.is_empty() && *of != count {
                     differing = format!("it is one of {of} shards there and one of {count} here");
+                }
+                if differing.is_empty() && !is_alike(first_facts, &run.facts) {
+                    differing = "other points, tokens or sizes of samples are in it".to_owned();
                 }
                 if !differing.is_empty() {
                     let line = format!("{} does not belong to {}: {differing}", folder.display(), other.display());
@@ -120,11 +124,23 @@ fn open_shards(folders: &[PathBuf]) -> Result<(Vec<StoredRun>, Vec<String>)> {
         shards.insert(run.facts.parts()[0], run);
     }
     let count = first.map_or(0, |(_, count, _)| count);
-    let missing = (0..count).filter(|index| !known.contains_key(index)).map(|index| index.to_string()).collect();
+    let missing: Vec<u32> = (0..count).filter(|index| !known.contains_key(index)).take(NAMED + 1).collect();
+    let named = missing.iter().take(NAMED).map(u32::to_string);
+    let missing = named.chain((missing.len() > NAMED).then(|| "...".to_owned())).collect();
     match shards.is_empty() {
         true => Err(Error::usage("there are no shards to merge: give their folders".to_owned())),
         false => Ok((shards.into_values().collect(), missing)),
     }
+}
+
+/// So many missing shards are named.
+const NAMED: usize = 20;
+
+/// Whether two parts have states of the same points and keep states of the same tokens.
+fn is_alike(one: &Facts, other: &Facts) -> bool {
+    let points = |facts: &Facts| facts.points.iter().map(|point| (point.at, facts.width_of(point))).collect::<Vec<_>>();
+    let kept = |facts: &Facts| (facts.chosen.clone(), facts.token_states, facts.sample_states);
+    points(one) == points(other) && kept(one) == kept(other)
 }
 
 /// What is known before any point is merged.

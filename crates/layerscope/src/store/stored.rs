@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use layerscope_corpus::DocumentId;
@@ -85,15 +86,38 @@ impl StoredRun {
 
     /// The state of one point; its kept states are left on disk.
     pub fn point(&self, at: PointName) -> Result<PointState> {
-        Ok(PointState::decode(&mut self.state.read(&at.stored())?)?)
+        let mut tensors = self.state.read(&at.stored())?;
+        if let Some(name) = tensors.not_finite() {
+            return Err(self.damaged(format!("`{}.{name}` has numbers that are not finite", at.stored())));
+        }
+        let state = PointState::decode(&mut tensors)?;
+        let expected =
+            (self.facts.groups.len(), self.facts.points.iter().find(|point| point.at == at).map(|point| self.facts.width_of(point)));
+        match (state.moments.group_count(), Some(state.dim())) == expected {
+            true => Ok(state),
+            false => Err(self.damaged(format!("{at} has other groups or components than its details say"))),
+        }
+    }
+
+    /// Computes with what the file holds. Its checksums are right and still its numbers may make no sense: that is an error, not a panic.
+    pub fn computed<T>(&self, compute: impl FnOnce() -> Result<T>) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(compute)).unwrap_or_else(|_| Err(self.damaged("its contents do not fit together".to_owned())))
+    }
+
+    fn damaged(&self, problem: String) -> Error {
+        Error::damaged(self.state.path(), format!("{problem}; it is damaged or of another program; measure again"))
     }
 
     /// The kept states of one point.
     pub fn kept_states(&self, at: PointName) -> Result<Vec<f32>> {
         match self.sample.read(&at.stored())?.0.remove("kept").map(|tensor| tensor.values) {
-            Some(Values::F32(values)) => Ok(values.into_owned()),
-            _ => Err(Error::damaged(self.sample.path(), format!("no kept states of {at}"))),
+            Some(Values::F32(values)) if values.len() == self.sample.length("keys.class") * self.width(at) => Ok(values.into_owned()),
+            _ => Err(Error::damaged(self.sample.path(), format!("no kept states of {at}, or not as many as it names"))),
         }
+    }
+
+    fn width(&self, at: PointName) -> usize {
+        self.facts.points.iter().find(|point| point.at == at).map_or(0, |point| self.facts.width_of(point))
     }
 
     /// Who the kept states are.
@@ -105,6 +129,9 @@ impl StoredRun {
         };
         let (class, hash, file, record) = (column("class")?, column("hash")?, column("file")?, column("record")?);
         let (chunk, position, token) = (column("chunk")?, column("position")?, column("token")?);
+        if [&hash, &file, &record, &chunk, &position, &token].iter().any(|other| other.len() != class.len()) {
+            return Err(Error::damaged(self.sample.path(), "the columns of `keys` differ in length"));
+        }
         let mut classes: Vec<Vec<KeptKey>> = vec![Vec::new(); self.facts.chosen.len() + 1];
         for (i, &class) in class.iter().enumerate() {
             let document = DocumentId { file: file[i] as u32, record: record[i], chunk: chunk[i] as u32 };
@@ -113,17 +140,20 @@ impl StoredRun {
                 classes.get_mut(class as usize).ok_or_else(|| Error::damaged(self.sample.path(), "a kept state without a class"))?;
             place.push(KeptKey { hash: hash[i], item });
         }
+        if !class.is_sorted() || !classes.iter().all(|keys| keys.is_sorted_by(|a, b| a < b)) {
+            return Err(Error::damaged(self.sample.path(), "the kept states are not in their order"));
+        }
         Ok(Kept::from_classes(classes))
     }
 
     /// All tables, computed from the state.
-    pub fn tables(&self, resources: Resources, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
-        tables(&self.facts, &StoredPoints::new(self)?, resources, show)
+    pub fn tables(&self, resources: &Resources, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
+        self.computed(|| tables(&self.facts, &StoredPoints::new(self)?, resources, show))
     }
 
     /// The tables of norms and cosines alone.
     pub fn norm_tables(&self) -> Result<Tables> {
-        norm_tables(&self.facts, &StoredPoints::new(self)?)
+        self.computed(|| norm_tables(&self.facts, &StoredPoints::new(self)?))
     }
 }
 
@@ -185,7 +215,10 @@ impl PointSource for StoredPoints<'_> {
 
     fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)> {
         let (states, dim) = (self.run.kept_states(point.at)?, self.run.facts.width_of(point));
-        Ok((self.kept.sample(&states, dim)?, self.kept.tokens(&states, dim, self.run.facts.token_states, &self.chosen)?))
+        Ok((
+            self.kept.sample(&states, dim)?,
+            self.kept.tokens(&states, dim, self.run.facts.token_states.min(self.kept.len()), &self.chosen)?,
+        ))
     }
 
     fn document(&self, number: u64) -> Option<String> {

@@ -23,6 +23,7 @@ use crate::checkpoint::weights::norms_table;
 use crate::error::{Error, Result};
 use crate::measure::kept::Kept;
 use crate::measure::timings::shared_among;
+use crate::process::cancel::CancelToken;
 use crate::process::system;
 use crate::process::threads::joined;
 use crate::tables::make::{Resources, Tables};
@@ -144,7 +145,8 @@ pub struct Ending {
 
 impl Default for Ending {
     fn default() -> Ending {
-        Ending { resources: Resources { threads: system::processors(), memory: system::at_hand() }, warnings: Vec::new(), timings: None }
+        let resources = Resources { threads: system::processors(), memory: system::at_hand(), cancel: CancelToken::default() };
+        Ending { resources, warnings: Vec::new(), timings: None }
     }
 }
 
@@ -156,7 +158,7 @@ pub fn write_run(store: &Folder, written: Option<WrittenStates>, ending: &Ending
     let (made, computing) = std::thread::scope(|scope| {
         let run = written.as_ref().map_or_else(|| StoredRun::open(&store.path("")), WrittenStates::open);
         let settling = written.map(|written| scope.spawn(move || written.settle()));
-        let made = run.and_then(|run| MadeTables::of(run, ending.resources, show));
+        let made = run.and_then(|run| MadeTables::of(run, &ending.resources, show));
         let computing = start.elapsed().as_secs_f64();
         settling.map_or(Ok(()), joined)?;
         Ok::<_, Error>((made?, computing))
@@ -186,7 +188,7 @@ struct MadeTables {
 }
 
 impl MadeTables {
-    fn of(run: StoredRun, resources: Resources, show: &mut dyn FnMut(usize, usize)) -> Result<MadeTables> {
+    fn of(run: StoredRun, resources: &Resources, show: &mut dyn FnMut(usize, usize)) -> Result<MadeTables> {
         let tables = run.tables(resources, show)?;
         let norms = norms_table(&run.facts.norms)?;
         let all: [(&str, Option<&Table>); 8] = [

@@ -163,6 +163,11 @@ impl StateFile {
         })
     }
 
+    /// Numbers of the tensor of this name; 0 where there is none.
+    pub fn length(&self, name: &str) -> usize {
+        self.tensors.get(name).map_or(0, |stored| stored.bytes / stored.dtype.size())
+    }
+
     /// Bytes of the tensors under `prefix.`.
     pub fn bytes(&self, prefix: &str) -> usize {
         let prefix = format!("{prefix}.");
