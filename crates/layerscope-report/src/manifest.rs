@@ -113,7 +113,7 @@ pub struct Manifest {
     /// SHA-256 of the header of `state.safetensors`, which has a checksum of every number in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// SHA-256 of everything above, see [`Manifest::sealed`].
+    /// SHA-256 of everything else, see [`Manifest::sealed`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seal: Option<String>,
     /// What a newer program wrote.

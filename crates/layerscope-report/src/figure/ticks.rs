@@ -5,6 +5,8 @@ use super::text::{Text, decimals, thousands};
 /// Below this, steps between ticks would vanish; above the other, they would not be finite.
 const SMALLEST: f64 = 1e-290;
 const LARGEST: f64 = 1e290;
+/// More layers and steps than there are: beyond it, one more is no difference.
+const LARGEST_COUNT: f64 = 1e12;
 
 /// How numbers become lengths.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,6 +41,10 @@ impl Scale {
     pub fn around(kind: Kind, values: impl IntoIterator<Item = f64>) -> Scale {
         let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
         let usable = |value: &f64| value.is_finite() && (kind != Kind::Log || *value > 0.0);
+        let drawable = |value: f64| match kind {
+            Kind::Layers | Kind::Steps => value.clamp(-LARGEST_COUNT, LARGEST_COUNT),
+            _ => drawable(value),
+        };
         for value in values.into_iter().map(drawable).filter(usable) {
             (min, max) = (min.min(value), max.max(value));
         }

@@ -57,14 +57,11 @@ fn hexadecimal(hasher: Sha256) -> String {
 }
 
 impl Manifest {
-    /// The bytes of the file, with a seal over everything else.
-    pub fn sealed(&self) -> serde_json::Result<Vec<u8>> {
-        let mut value = serde_json::to_value(Manifest { seal: None, ..self.clone() })?;
-        let seal = sha256(value.to_string().as_bytes());
-        if let Value::Object(keys) = &mut value {
-            keys.insert(SEAL.to_owned(), seal.into());
-        }
-        serde_json::to_vec_pretty(&value)
+    /// With a seal over everything else, as it is written.
+    pub fn sealed(self) -> serde_json::Result<Manifest> {
+        let open = Manifest { seal: None, ..self };
+        let seal = sha256(serde_json::to_value(&open)?.to_string().as_bytes());
+        Ok(Manifest { seal: Some(seal), ..open })
     }
 
     /// A manifest from its bytes; one whose content differs from its seal is an error in words. Older programs wrote no seal.

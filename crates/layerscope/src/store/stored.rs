@@ -1,7 +1,7 @@
 //! A finished or finishing run, read back: its states and who they are.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -81,7 +81,21 @@ impl StoredRun {
         }
         let facts = serde_json::from_value(state.about().details.clone())
             .map_err(|error| Error::damaged(state.path(), format!("unreadable details ({error})")))?;
-        Ok(StoredRun { state, sample, facts })
+        let run = StoredRun { state, sample, facts };
+        run.check_points()?;
+        Ok(run)
+    }
+
+    /// The details name the points that have numbers, each once.
+    fn check_points(&self) -> Result<()> {
+        let named: Vec<String> = self.facts.points.iter().map(|point| point.at.stored()).collect();
+        let distinct: BTreeSet<&str> = named.iter().map(String::as_str).collect();
+        let prefix = |name: &str| name.match_indices('.').nth(1).map_or(name.len(), |(at, _)| at);
+        let stored: BTreeSet<&str> = self.state.names().map(|name| &name[..prefix(name)]).collect();
+        match distinct.len() == named.len() && distinct == stored {
+            true => Ok(()),
+            false => Err(self.damaged("its details name other points than it has numbers of".to_owned())),
+        }
     }
 
     /// The state of one point; its kept states are left on disk.

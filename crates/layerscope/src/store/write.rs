@@ -175,9 +175,7 @@ pub fn write_run(store: &Folder, written: Option<WrittenStates>, ending: &Ending
     let mut timings = ending.timings.clone().unwrap_or_else(|| run.facts.timings.clone());
     timings.add(&Timings { tables: shared_among(computing, &tables.timings), write: seconds - computing, ..Timings::default() });
     let manifest = of_run(&run.facts, &tables, (run.facts.seconds + seconds, timings), &ending.warnings);
-    let manifest = Manifest { files: Some(files), state: Some(run.state.digest().to_owned()), ..manifest };
-    put_manifest(store, &manifest)?;
-    Ok(manifest)
+    put_manifest(store, Manifest { files: Some(files), state: Some(run.state.digest().to_owned()), ..manifest })
 }
 
 /// The tables of a run, and their files as they will be; None for those that the run does not have.
@@ -214,10 +212,13 @@ fn encoded(table: &Table) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes a manifest, sealed.
-pub fn put_manifest(store: &Folder, manifest: &Manifest) -> Result<()> {
-    let text = manifest.sealed().map_err(|error| Error::io(&store.path(MANIFEST), error.into()))?;
-    store.put_atomic(MANIFEST, |out| out.write_all(&text))
+/// Seals a manifest and writes it.
+pub fn put_manifest(store: &Folder, manifest: Manifest) -> Result<Manifest> {
+    let failed = |error: serde_json::Error| Error::io(&store.path(MANIFEST), error.into());
+    let manifest = manifest.sealed().map_err(failed)?;
+    let text = serde_json::to_vec_pretty(&manifest).map_err(failed)?;
+    store.put_atomic(MANIFEST, |out| out.write_all(&text))?;
+    Ok(manifest)
 }
 
 /// Writes a table as Parquet, and notes it for the manifest.

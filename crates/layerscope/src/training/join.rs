@@ -136,9 +136,7 @@ pub fn write_trajectory(store: &Folder, stations: &[Station], start: Instant) ->
         put_table(store, PROJECTIONS, &stacked(&projections)?, &mut files)?;
     }
     let manifest = trajectory_manifest(stations, &measured, manifest, start.elapsed().as_secs_f64());
-    let manifest = Manifest { files: Some(files), ..manifest };
-    put_manifest(store, &manifest)?;
-    Ok(manifest)
+    put_manifest(store, Manifest { files: Some(files), ..manifest })
 }
 
 /// What is common to all checkpoints, and what became of each.

@@ -202,8 +202,7 @@ impl Traveller<'_> {
             put_table(&step, WEIGHTS, &embeddings_table(manifest.model_name(), &[entry])?, &mut files)?;
             // A run of an older program names no files.
             if manifest.files.is_some() {
-                manifest.files = Some(files);
-                put_manifest(&step, &manifest)?;
+                manifest = put_manifest(&step, Manifest { files: Some(files), ..manifest })?;
             }
         }
         Ok(manifest)

@@ -87,7 +87,7 @@ fn of_one(asked: &WeightsOf, out: Option<&Path>) -> Result<Weights> {
         put_table(&store, "spectra.parquet", &spectra_table(&matrices)?, &mut files)?;
         put_table(&store, PROJECTIONS, &projections_table(&matrices)?, &mut files)?;
         let facts = ModelFacts::new(&name, asked.revision.clone(), model_fingerprint(&model)?, &model);
-        put_manifest(&store, &Manifest { weights_only: Some(true), files: Some(files), ..begun(&facts) })?;
+        put_manifest(&store, Manifest { weights_only: Some(true), files: Some(files), ..begun(&facts) })?;
     }
     Ok(Weights { sources: sources(&matrices), embeddings, norms, hidden: &["model", "revision", "layer", "step", "se"] })
 }
@@ -132,7 +132,7 @@ fn of_training(asked: &WeightsOf, revisions: &str, out: Option<&Path>) -> Result
         put_table(&store, "norms.parquet", &norms, &mut files)?;
         put_table(&store, PROJECTIONS, &stacked(&projections)?, &mut files)?;
         let facts = ModelFacts::new(&asked.model, None, model_fingerprint(&model)?, &model);
-        put_manifest(&store, &Manifest { weights_only: Some(true), trajectory: Some(trajectory), files: Some(files), ..begun(&facts) })?;
+        put_manifest(&store, Manifest { weights_only: Some(true), trajectory: Some(trajectory), files: Some(files), ..begun(&facts) })?;
     }
     Ok(Weights { sources, embeddings, norms, hidden: &["model", "step", "layer", "se"] })
 }
