@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+mod check;
 mod clean;
 pub mod counters;
 mod document;
@@ -40,6 +41,7 @@ pub mod spool;
 mod tokenize;
 pub mod window;
 
+pub use check::{KnownText, check_text};
 pub use clean::Clean;
 pub use counters::Counters;
 pub use document::{Document, DocumentId, Record};
@@ -47,7 +49,7 @@ pub use error::{Error, Result};
 pub use filter::{Filters, Shard};
 pub use group::{CONTINUES, Group, Grouping, UNCOUNTED};
 pub use layerscope_remote::Options as StoreOptions;
-pub use pipeline::{KnownText, Progress, check_text, write_spool};
+pub use pipeline::{Progress, write_spool};
 pub use settings::{OnError, Settings, Specials};
 pub use spool::{BatchPlan, Sequence, Spool, SpoolBatch};
 pub use tokenize::{Tokenizer, Wrap};

@@ -230,7 +230,7 @@ fn texts_longer_than_memory() {
     let file = folder.file("a.txt", format!("short\n{}\n", "some text ".repeat(100_000)));
     let mut settings = Settings { memory: 100 << 20, threads: 1, ..Settings::new([&file], 64) };
     let said = line(&file, &settings, &folder);
-    let expected = "line 2: 1.0 MiB are too long a text for the memory there is, which holds 0.6 MiB; cut it with --chunk-chars or use --on-error skip";
+    let expected = "line 2: 1.0 MiB are too long a text for the memory there is, which holds 0.4 MiB; cut it with --chunk-chars or use --on-error skip";
     assert_eq!(said, expected);
     settings.on_error = OnError::Skip;
     assert_eq!(spool(&folder, &settings).unwrap().counters().documents, 1);

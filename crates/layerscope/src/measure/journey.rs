@@ -25,8 +25,9 @@ use crate::process::system;
 use crate::process::threads::joined;
 use crate::store::facts::Facts;
 use crate::store::folder::Folder;
+use crate::store::stamp::InputStamp;
 use crate::store::state::Fingerprint;
-use crate::store::work::{InputStamp, SavedPlan, Work, massive_of};
+use crate::store::work::{SavedPlan, Work, massive_of};
 use crate::store::write::{LegStates, WrittenStates, write_states};
 use crate::text::bytes;
 

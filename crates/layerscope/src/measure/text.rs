@@ -13,9 +13,10 @@ use super::event::{Event, Show};
 use super::timings::Phase;
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
+use crate::store::stamp::InputStamp;
 use crate::store::state::{Fingerprint, differences};
 use crate::store::stored::StoredRun;
-use crate::store::work::{InputStamp, Work, expect_same};
+use crate::store::work::{Work, expect_same};
 
 const SPOOL: &str = "spool";
 const RECORD: &str = "text.json";

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::point_name::PointName;
-use super::work::InputStamp;
+use super::stamp::InputStamp;
 use crate::checkpoint::inspect::Inspection;
 use crate::checkpoint::name::model_name;
 use crate::checkpoint::weights::{NormFact, norm_facts};

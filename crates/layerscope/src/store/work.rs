@@ -1,10 +1,9 @@
 //! The folder `.work` of an unfinished run: its lock, its plan, its spool and its checkpoints.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use layerscope_error::{line, setting};
 use layerscope_model::Point;
@@ -18,9 +17,12 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 use crate::measure::route::Route;
 use crate::measure::timings::{Phase, Stopwatch};
-use crate::store::folder::{Folder, open_own};
+use crate::store::folder::Folder;
+use crate::store::lock::try_lock;
 use crate::store::point_name::PointName;
 use crate::store::replaced;
+use crate::store::sealed::{read_sealed, write_sealed};
+use crate::store::stamp::InputStamp;
 use crate::store::state::{About, Fingerprint, StateFile, differences, write_state};
 use crate::store::stored::{MANIFEST, STATE};
 
@@ -44,53 +46,6 @@ pub struct SavedPlan {
     pub inputs: Vec<InputStamp>,
     /// The way through model and text.
     pub route: Route,
-}
-
-/// A value as it lies on disk: one wrong digit of a threshold must not go unnoticed.
-#[derive(Serialize, Deserialize)]
-struct Sealed {
-    checksum: u32,
-    #[serde(rename = "plan")]
-    value: Value,
-}
-
-/// CRC-32 of a value as JSON.
-fn checksum(value: &Value) -> u32 {
-    crc32fast::hash(value.to_string().as_bytes())
-}
-
-/// How a file looked when it was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InputStamp {
-    /// Its path.
-    pub path: String,
-    /// Its size.
-    pub bytes: u64,
-    /// When it was last changed, in nanoseconds.
-    pub modified: u64,
-}
-
-impl InputStamp {
-    /// Of an input that is a file; others have none.
-    pub fn of(path: &str) -> Option<InputStamp> {
-        let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-        Some(InputStamp { path: path.to_owned(), bytes: metadata.len(), modified: nanoseconds(&metadata) })
-    }
-
-    /// Whether the file was last changed before another one.
-    pub fn is_before(&self, other: &Path) -> bool {
-        fs::metadata(other).is_ok_and(|other| self.modified < nanoseconds(&other))
-    }
-
-    /// Whether the file still looks so.
-    pub fn is_unchanged(&self) -> bool {
-        InputStamp::of(&self.path).as_ref() == Some(self)
-    }
-}
-
-/// When a file was last changed.
-fn nanoseconds(metadata: &fs::Metadata) -> u64 {
-    metadata.modified().unwrap_or(UNIX_EPOCH).duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
 
 /// The folder, held by this process alone.
@@ -230,24 +185,12 @@ impl Work {
 
     /// A file of the folder as a value, if it is there.
     pub fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
-        let path = self.store.path(name);
-        match fs::read(&path) {
-            Ok(bytes) => {
-                let sealed = serde_json::from_slice(&bytes).ok().filter(|sealed: &Sealed| sealed.checksum == checksum(&sealed.value));
-                let value = sealed.and_then(|sealed| serde_json::from_value(sealed.value).ok());
-                value.map(Some).ok_or_else(|| Error::damaged(&path, "damaged"))
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io(&path, error)),
-        }
+        read_sealed(&self.store.path(name))
     }
 
     /// Writes a value as a file of the folder.
     pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
-        let failed = |error: serde_json::Error| Error::io(&self.store.path(name), error.into());
-        let value = serde_json::to_value(value).map_err(failed)?;
-        let text = serde_json::to_vec_pretty(&Sealed { checksum: checksum(&value), value }).map_err(failed)?;
-        self.put(name, &text)
+        write_sealed(&self.store, name, value)
     }
 
     /// Writes a file of the folder.
@@ -424,26 +367,6 @@ fn retire(out: &Path) -> Result<()> {
     let store = Folder::create(out)?;
     [STATE, MANIFEST].into_iter().try_for_each(|name| store.remove(name))?;
     replaced::forget(&out.join(WORK))
-}
-
-/// The folder and its lock, unless somebody else has it.
-fn try_lock(out: &Path) -> Result<Option<(Folder, File)>> {
-    let store = Folder::create_own(&out.join(WORK))?;
-    let path = store.path("lock");
-    let lock = match open_own(&path, OpenOptions::new().write(true).create(true).truncate(true)) {
-        // Whoever held the folder has just removed it.
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        lock => lock.map_err(|source| Error::io(&path, source))?,
-    };
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(source)) => return Err(Error::io(&path, source)),
-    }
-    // A lock on a file that is gone guards nothing.
-    let same = |own: fs::Metadata| fs::metadata(&path).is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
-    let own = lock.metadata().map_err(|source| Error::io(&path, source))?;
-    Ok(same(own).then_some((store, lock)))
 }
 
 /// Refuses to continue a run of another model, corpus or setting, and says what differs.

@@ -62,7 +62,8 @@ fn a_damaged_spool_or_plan_is_made_again() {
         let digit = if &text[at..=at] == "9" { "8" } else { "9" };
         std::fs::write(path, format!("{}{digit}{}", &text[..at], &text[at + 1..])).expect("writable");
     };
-    let damages: [(&str, &dyn Fn(&Path)); 5] = [
+    type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
+    let damages: [Damage<'_>; 5] = [
         ("spool", &|path| flip_byte(path, 3000)),
         ("spool", &|path| flip_byte(path, std::fs::metadata(path).expect("a file").len() as usize)),
         ("plan.json", &|path| flip_byte(path, 4)),
