@@ -26,6 +26,7 @@ def import_states(
     positions: str | None = None,
     layer: int | None = None,
     axes: str | None = None,
+    max_memory: str | None = None,
     names: Mapping[Any, str] | None = None,
     overwrite: bool = False,
     **settings: Any,
@@ -34,7 +35,8 @@ def import_states(
 
     `files` are paths or globs. States have the axes (token, component), or (token, layer, component) with the first two in either order. The
     number of tokens tells which order it is; otherwise give `axes`. If a file has several arrays whose names end in a number, each is a layer.
-    `layer` is the layer number of two-dimensional states.
+    `layer` is the layer number of two-dimensional states. States that need more than `max_memory` ("8G"; by default what is free) are refused
+    before they are read.
 
     Arrays named token_ids (or groups), documents and positions identify the rows. If yours have other names, give those as `states`, `groups`,
     `documents` and `positions`, or give the path of an .npy file. A file with token_ids and no documents or positions is one document; vLLM
@@ -58,7 +60,7 @@ def import_states(
     words = json.dumps(_settings(settings))
     called = {str(group): str(name) for group, name in (names or {}).items()}
     call = _call("import_states", {"files": [str(path) for path in found]})
-    columns = [states, groups, documents, positions, axes]
+    columns = [states, groups, documents, positions, axes, max_memory]
     return _into(
         out, lambda folder: _layerscope.import_states(found, columns, layer, words, called, folder, overwrite or out is None, call)
     )

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use layerscope_corpus::source::{Columns, Watch, sources};
+use layerscope_corpus::source::{Columns, MAX_RECORD_BYTES, Watch, sources};
 use layerscope_corpus::{Clean, StoreOptions};
 use layerscope_remote::Remote;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::env::args().nth(1).ok_or("FILE")?;
     let (remote, cancel) = (Remote::new(StoreOptions::from_env()), AtomicBool::new(false));
-    let watch = Watch { bytes: &Arc::default(), cancel: &cancel, remote: &remote };
+    let watch = Watch { bytes: &Arc::default(), cancel: &cancel, remote: &remote, longest: MAX_RECORD_BYTES };
     let columns = Columns { text: "text".into(), group: None };
     let list = sources(&[file], None, &remote, &cancel)?;
     let mut records = list[0].open(&columns, Some(Clean::Wiki), &std::env::temp_dir(), watch)?;

@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+mod check;
 mod clean;
 pub mod counters;
 mod document;
@@ -40,6 +41,7 @@ pub mod spool;
 mod tokenize;
 pub mod window;
 
+pub use check::{KnownText, check_text};
 pub use clean::Clean;
 pub use counters::Counters;
 pub use document::{Document, DocumentId, Record};

@@ -21,7 +21,7 @@ use crate::filter::Sieve;
 use crate::group::{Book, CONTINUES, Group, Grouping, LocalName, UNCOUNTED};
 use crate::prepare::{Prepared, Preparer};
 use crate::settings::{OnError, Settings};
-use crate::source::{Columns, Source, Watch, sources};
+use crate::source::{Columns, STANDARD_INPUT, Source, Watch, sources};
 use crate::spool::{Details, NewSequence, Spool, SpoolWriter};
 use crate::tokenize::Tokenizer;
 
@@ -73,10 +73,12 @@ pub fn write_spool(
         let (results, arriving) = channel();
         let (waiting, shared, sources, remote, preparer) = (Arc::new(Mutex::new(waiting)), &shared, &sources, &remote, &preparer);
         let scratch = path.parent().unwrap_or(Path::new("."));
-        let reader = scope.spawn(move || Reader { reading: Reading { settings, sources, remote, shared }, permits, parcels }.run(scratch));
+        let reader = scope.spawn(move || {
+            Reader { reading: Reading { settings, sources, remote, shared, stop: &shared.stop }, permits, parcels }.run(scratch)
+        });
         for _ in 0..threads {
             let (waiting, results) = (Arc::clone(&waiting), results.clone());
-            scope.spawn(move || tokenize(preparer, &waiting, &results, &shared.tokenizing));
+            scope.spawn(move || tokenize(preparer, &waiting, &results, shared));
         }
         drop((waiting, results));
         let total_bytes = sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
@@ -112,40 +114,14 @@ pub fn write_spool(
     Spool::open(path)
 }
 
-impl Spool {
-    /// Checks that the corpus is still the one this spool was written from: the same inputs with the same text. Inputs that changed since
-    /// are read again; standard input cannot be checked.
-    pub fn check_corpus(&self, settings: &Settings, cancel: &AtomicBool) -> Result<()> {
-        let remote = Remote::new(settings.stores.clone());
-        let sources = sources(&settings.inputs, settings.text_column.as_deref(), &remote, cancel)?;
-        let or_again = |problem: &str| line![problem, ", or start again with ", setting("overwrite")];
-        let known = self.inputs();
-        if let Some(new) = sources.iter().find(|source| !known.contains(&source.name)) {
-            return Err(Error::input(&new.name, or_again("it was not part of the corpus when this run began; leave it out")));
-        }
-        if let Some(gone) = known.iter().find(|name| !sources.iter().any(|source| source.name == **name)) {
-            return Err(Error::input(gone, or_again("it was part of the corpus when this run began; put it back")));
-        }
-        let written = self.modified()?;
-        let changed = sources.iter().find(|source| source.modified.is_some_and(|modified| modified >= written));
-        let (Some(changed), true) = (changed, sources.iter().all(|source| source.name != "-")) else { return Ok(()) };
-        let (shared, mut sieve) = (Shared::default(), Sieve::new(settings.filters.clone()));
-        let mut keep = |_| if cancel.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) };
-        let scratch = self.path().parent().unwrap_or(Path::new("."));
-        Reading { settings, sources: &sources, remote: &remote, shared: &shared }.read(scratch, &mut sieve, &mut Vec::new(), &mut keep)?;
-        if format!("{:032x}", sieve.fingerprint()) != self.fingerprint() {
-            return Err(Error::input(&changed.name, or_again("its text changed since this run began; put it back as it was")));
-        }
-        Ok(())
-    }
-}
-
 /// What the threads share while they work.
 #[derive(Default)]
-struct Shared {
+pub(crate) struct Shared {
     stop: AtomicBool,
     bytes: Arc<AtomicU64>,
     records: AtomicU64,
+    /// Records of standard input.
+    pub piped: AtomicU64,
     kept: AtomicU64,
     /// Nanoseconds.
     tokenizing: AtomicU64,
@@ -219,16 +195,18 @@ impl Reader<'_> {
 
 /// What is read, and how.
 #[derive(Clone, Copy)]
-struct Reading<'a> {
-    settings: &'a Settings,
-    sources: &'a [Source],
-    remote: &'a Remote,
-    shared: &'a Shared,
+pub(crate) struct Reading<'a> {
+    pub settings: &'a Settings,
+    pub sources: &'a [Source],
+    pub remote: &'a Remote,
+    pub shared: &'a Shared,
+    /// Asks to stop.
+    pub stop: &'a AtomicBool,
 }
 
 impl Reading<'_> {
     /// Passes every record through the sieve, to the end or the limit.
-    fn read(
+    pub fn read(
         &self,
         scratch: &Path,
         sieve: &mut Sieve,
@@ -238,12 +216,12 @@ impl Reading<'_> {
         let text = self.settings.text_column.clone().unwrap_or_else(|| "text".into());
         let group = if let Grouping::Column(name) = &self.settings.grouping { Some(name.clone()) } else { None };
         let columns = Columns { text, group };
-        let watch = Watch { bytes: &self.shared.bytes, cancel: &self.shared.stop, remote: self.remote };
+        let watch = Watch { bytes: &self.shared.bytes, cancel: self.stop, remote: self.remote, longest: self.settings.longest_record() };
         for (file, source) in self.sources.iter().enumerate() {
             let mut records = source.open(&columns, self.settings.filters.clean, scratch, watch)?;
             let mut number = 0;
             while let Some(record) = records.next_record() {
-                if self.shared.stop.load(Ordering::Relaxed) {
+                if self.stop.load(Ordering::Relaxed) {
                     return Err(Error::Interrupted);
                 }
                 let flow = match record {
@@ -262,6 +240,7 @@ impl Reading<'_> {
                 number += 1;
                 sieve.counters.records += 1;
                 self.shared.records.fetch_add(1, Ordering::Relaxed);
+                self.shared.piped.fetch_add(u64::from(source.name == STANDARD_INPUT), Ordering::Relaxed);
                 if flow.is_break() {
                     return Ok(());
                 }
@@ -272,11 +251,16 @@ impl Reading<'_> {
 }
 
 /// A thread that tokenizes, until there is nothing more or nobody listens.
-fn tokenize(preparer: &Preparer, waiting: &Mutex<Receiver<Parcel<Job>>>, results: &Sender<Parcel<Outcome>>, time: &AtomicU64) {
+fn tokenize(preparer: &Preparer, waiting: &Mutex<Receiver<Parcel<Job>>>, results: &Sender<Parcel<Outcome>>, shared: &Shared) {
+    let (time, stop) = (&shared.tokenizing, &shared.stop);
     loop {
         let next = waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).recv();
         let Ok((number, jobs)) = next else { break };
         let prepare = |job: Job| {
+            // Nobody waits for what is left of a parcel.
+            if stop.load(Ordering::Relaxed) {
+                return Outcome { prepared: Err(Error::Interrupted), own: job.own, pilot: job.pilot };
+            }
             // A defect of the tokenizer on one document must not take the run down.
             let attempt = catch_unwind(AssertUnwindSafe(|| preparer.prepare(&job.document)));
             let failed = |_| Err(preparer.bad(job.document.id, line!["the tokenizer fails on it; use ", setting("on-error").to("skip")]));

@@ -63,6 +63,13 @@ impl<'a> Preparer<'a> {
     pub fn prepare(&self, document: &Document) -> Result<Option<Prepared>> {
         let bad = |problem: Line| self.bad(document.id, problem);
         let skip = || setting("on-error").to("skip");
+        let (size, longest) = (document.text.len() as u64, self.settings.longest_document());
+        if size > longest {
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            let problem =
+                format!("{:.1} MiB are too long a text for the memory there is, which holds {:.1} MiB; ", mib(size), mib(longest));
+            return Err(bad(line![problem, "cut it with ", setting("chunk-chars"), " ", or_skip()]));
+        }
         let refused = |problem: String| bad(line![format!("the tokenizer refuses it: {problem}; use "), skip()]);
         let text = self.read(document).map_err(refused)?;
         if text.ids.is_empty() {
@@ -169,6 +176,6 @@ impl<'a> Preparer<'a> {
         let Some(&id) = ids.iter().find(|&&id| id as usize >= limit) else { return Ok(()) };
         let token = self.tokenizer.readable(id);
         let problem = format!("token `{token}` has id {id}, outside the model's vocabulary of {limit}: is this the model's own tokenizer?");
-        Err(Error::input(&self.tokenizer.file().display().to_string(), problem))
+        Err(Error::tokenizer(self.tokenizer.file(), problem))
     }
 }

@@ -6,8 +6,16 @@ use layerscope_remote::Options;
 use crate::error::{Error, Result};
 use crate::filter::{Filters, Shard};
 use crate::group::{Grouping, UNCOUNTED};
+use crate::source::MAX_RECORD_BYTES;
 use crate::tokenize::Tokenizer;
 use crate::window::{Context, Windows};
+
+/// Bytes of memory for every byte of a record while it is read and filtered.
+const MEMORY_OF_RECORD: u64 = 6;
+
+/// Bytes of memory for every byte of a document while it is tokenized: the library keeps every piece of a text with its places, before and
+/// after normalization. Measured: 130 for words, 180 where nearly every letter is a token.
+const MEMORY_OF_DOCUMENT: u64 = 256;
 
 /// What to do with a record that cannot be used. Missing, truncated or damaged files are always an error, because their lost records
 /// cannot be counted.
@@ -67,6 +75,8 @@ pub struct Settings {
     pub count_whole: bool,
     /// Threads that tokenize. Does not affect the spool.
     pub threads: usize,
+    /// Bytes of memory that reading may take. A record or document that needs more is refused. Does not affect the spool.
+    pub memory: u64,
 }
 
 impl Settings {
@@ -89,7 +99,18 @@ impl Settings {
             pilot: 0,
             count_whole: false,
             threads: 1,
+            memory: u64::MAX,
         }
+    }
+
+    /// The longest record that is read: it is there as bytes, cleaned, and cut into documents.
+    pub(crate) fn longest_record(&self) -> u64 {
+        MAX_RECORD_BYTES.min(self.memory / MEMORY_OF_RECORD)
+    }
+
+    /// The longest text that is given to the tokenizer as a whole; every thread may have one.
+    pub(crate) fn longest_document(&self) -> u64 {
+        self.memory / MEMORY_OF_DOCUMENT / self.threads.max(1) as u64
     }
 
     /// Whether documents of other shards are tokenized too, to count their groups.

@@ -32,6 +32,9 @@ pub use list::{Compression, Format, Source, sources};
 /// The longest record that is held in memory; a longer one is an error.
 pub const MAX_RECORD_BYTES: u64 = 256 * 1024 * 1024;
 
+/// The name of standard input among inputs.
+pub const STANDARD_INPUT: &str = "-";
+
 /// The columns of JSON lines and Parquet rows that are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
@@ -56,6 +59,8 @@ pub struct Watch<'a> {
     pub cancel: &'a AtomicBool,
     /// Reads inputs that are addresses.
     pub remote: &'a Remote,
+    /// Bytes of the longest record that memory allows.
+    pub longest: u64,
 }
 
 impl Source {

@@ -83,6 +83,11 @@ impl Spool {
         format!("{:032x}", self.header.fingerprint)
     }
 
+    /// The checksums of all its parts: no other spool has them, not even that of another shard.
+    pub fn identity(&self) -> String {
+        self.header.parts().iter().map(|(_, _, sum)| format!("{sum:08x}")).collect()
+    }
+
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path

@@ -4,11 +4,12 @@
 //! tokens are never asked of it: what it puts around a text is found once, as a prefix and a suffix, so that every window of
 //! a long document can be wrapped alike.
 
+mod growth;
 mod readable;
 mod words;
 mod wrap;
 
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -54,8 +55,15 @@ impl Tokenizer {
         Self::new(file.to_owned(), json, || Ok(vec![ends]), wrap)
     }
 
+    /// The library panics on some files that are no tokenizers, and on some that are, but of no use.
     fn new(file: PathBuf, json: &[u8], ends: impl FnOnce() -> Result<Vec<Value>>, wrap: Wrap) -> Result<Self> {
-        // The library panics on some files that are no tokenizers.
+        let unusable =
+            || Error::tokenizer(&file, "the tokenizers library fails on it; write it again with save_pretrained of transformers");
+        catch_unwind(AssertUnwindSafe(|| Self::read(file.clone(), json, ends, wrap))).unwrap_or_else(|_| Err(unusable()))
+    }
+
+    fn read(file: PathBuf, json: &[u8], ends: impl FnOnce() -> Result<Vec<Value>>, wrap: Wrap) -> Result<Self> {
+        growth::check(json).map_err(|problem| Error::tokenizer(&file, problem))?;
         let read = catch_unwind(|| Inner::from_bytes(json)).unwrap_or_else(|_| Err("it is not a tokenizer".into()));
         let mut inner = read.map_err(|error| Error::tokenizer(&file, format!("cannot be read: {}", one_line(&error))))?;
         tokenizers::utils::parallelism::set_parallelism(false);

@@ -209,20 +209,37 @@ fn unreadable_files() {
     }
 }
 
-/// `/dev/full` in the place of the temporary file is a disk without room.
+/// What has the name of a temporary file makes room for it, and is not written through where it is a link.
 #[test]
-fn a_full_disk_loses_nothing() {
+fn links_are_not_followed() {
     let folder = Folder::new();
-    let file = folder.file("a.txt", "some text\n".repeat(100_000));
+    let (file, precious) = (folder.file("a.txt", "some text\n"), folder.file("precious", "precious"));
     let (settings, tokenizer, path) = (Settings::new([&file], 64), tokenizer("wordpiece", Wrap::Model), folder.path("spool"));
-    std::os::unix::fs::symlink("/dev/full", folder.path("spool.partial")).unwrap();
-    let write = || layerscope_corpus::write_spool(&settings, &tokenizer, &path, &mut |_| {}, &std::sync::atomic::AtomicBool::new(false));
-    let error = write().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Io);
-    assert_eq!(error.to_string(), format!("{}.partial: No space left on device (os error 28)", path.display()));
-    let left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["a.txt"]);
-    assert_eq!(write().unwrap().counters().documents, 100_000); // with room again
+    for name in ["spool.partial", "spool.index"] {
+        std::os::unix::fs::symlink(&precious, folder.path(name)).unwrap();
+    }
+    layerscope_corpus::write_spool(&settings, &tokenizer, &path, &mut |_| {}, &std::sync::atomic::AtomicBool::new(false)).unwrap();
+    assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
+    assert!(!path.is_symlink() && !folder.path("spool.partial").exists());
+}
+
+/// A text that memory does not hold is refused before the tokenizer sees it; one that is cut, or skipped, is not.
+#[test]
+fn texts_longer_than_memory() {
+    let folder = Folder::new();
+    let file = folder.file("a.txt", format!("short\n{}\n", "some text ".repeat(100_000)));
+    let mut settings = Settings { memory: 100 << 20, threads: 1, ..Settings::new([&file], 64) };
+    let said = line(&file, &settings, &folder);
+    let expected = "line 2: 1.0 MiB are too long a text for the memory there is, which holds 0.4 MiB; cut it with --chunk-chars or use --on-error skip";
+    assert_eq!(said, expected);
+    settings.on_error = OnError::Skip;
+    assert_eq!(spool(&folder, &settings).unwrap().counters().documents, 1);
+    let cut = Filters { chunk_chars: Some(1000), ..Filters::default() };
+    let whole = Settings { filters: cut.clone(), on_error: OnError::Fail, ..settings.clone() };
+    assert_eq!(spool(&folder, &whole).unwrap().counters().documents, 1001);
+    let less = Settings { memory: 2 << 20, filters: cut, ..settings };
+    let said = spool(&folder, &less).unwrap_err().to_string().replace(&format!("{file}: "), "");
+    assert!(said.starts_with("line 2 is longer than 0.3 MiB") && said.ends_with("give a larger --max-memory"), "{said}");
 }
 
 #[test]
@@ -300,7 +317,7 @@ fn ids_beyond_the_embeddings() {
     let mut settings = Settings::new([&file], 8);
     settings.vocabulary = Some(6);
     let (line, kind) = error(&folder, &settings);
-    assert_eq!(kind, ErrorKind::Corpus);
+    assert_eq!(kind, ErrorKind::Model);
     assert!(line.contains("tokenizer.json: token `"), "{line}");
     assert!(line.ends_with("outside the model's vocabulary of 6: is this the model's own tokenizer?"), "{line}");
 }

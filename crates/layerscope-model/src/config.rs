@@ -77,6 +77,9 @@ const HARMLESS: &[&str] = &[
     "use_cache",
 ];
 
+/// No configuration comes near.
+const LARGEST_FILE: u64 = 64 << 20;
+
 /// More layers than any model has. A larger number is damage and would fill the memory.
 const MAX_LAYERS: usize = 10_000;
 
@@ -98,6 +101,10 @@ pub struct ConfigReader {
 impl ConfigReader {
     /// Reads a configuration file.
     pub fn open(file: &Path) -> Result<Self> {
+        let facts = std::fs::metadata(file).map_err(|source| Error::io(file, source))?;
+        if !facts.is_file() || facts.len() > LARGEST_FILE {
+            return Err(Error::config(file, format!("not a file of at most {} MiB; is this the configuration?", LARGEST_FILE >> 20)));
+        }
         let bytes = std::fs::read(file).map_err(|source| Error::io(file, source))?;
         Self::parse(file, &bytes)
     }
@@ -226,7 +233,12 @@ impl ConfigReader {
 
     /// A number with the reference library's default.
     pub fn number_or(&mut self, key: &str, default: f32) -> f32 {
-        self.optional_number(key).unwrap_or(default)
+        let number = self.optional_number(key).unwrap_or(default);
+        // What norms add so as not to divide by 0.
+        if number < 0.0 && (key.ends_with("eps") || key.ends_with("epsilon")) {
+            self.problems.push(format!("`{key}` is {number}, less than 0"));
+        }
+        number
     }
 
     /// A flag with the reference library's default.

@@ -35,6 +35,9 @@ pub struct Model {
     pub unknown_keys: Vec<String>,
 }
 
+/// More than any model has; larger numbers are damage.
+const MOST_POSITIONS: usize = 1 << 28;
+
 impl Model {
     /// Reads the configuration and the headers of the weights in a folder, or of a GGUF file.
     pub fn open(folder: &Path) -> Result<Model> {
@@ -53,6 +56,7 @@ impl Model {
         let spec = (family.spec)(&mut config);
         let ties_embeddings = config.flag_or("tie_word_embeddings", true);
         let unknown_keys = config.finish()?;
+        check_positions(&file, &spec)?;
         let checkpoint = Checkpoint::open(folder)?;
         let plan = TensorPlan::new(&spec, family.names, &checkpoint)?;
         Ok(Model { folder: folder.to_owned(), family, spec, checkpoint, plan, ties_embeddings, altered: None, unknown_keys })
@@ -65,6 +69,7 @@ impl Model {
         let mut spec = (family.spec)(&mut config);
         let ties_embeddings = config.flag_or("tie_word_embeddings", true);
         let unknown_keys = config.finish()?;
+        check_positions(file, &spec)?;
         gguf::adapt(&mut spec, &checkpoint)?;
         let plan = TensorPlan::new(&spec, stored.names, &checkpoint)?;
         Ok(Model { folder: file.to_owned(), family, spec, checkpoint, plan, ties_embeddings, altered: None, unknown_keys })
@@ -79,5 +84,12 @@ impl Model {
     /// Reads those that a leg needs, several blocks at a time.
     pub fn load_leg<B: Backend>(&self, backend: B, leg: Leg, threads: usize) -> Result<Transformer<B>> {
         Transformer::load(backend, self.spec.clone(), &self.plan, &self.checkpoint, leg, threads)
+    }
+}
+/// Refuses a number of positions that no text has.
+fn check_positions(file: &Path, spec: &ModelSpec) -> Result<()> {
+    match spec.max_positions.filter(|most| *most > MOST_POSITIONS) {
+        Some(most) => Err(Error::config(file, format!("{most} positions are more than any model has; {MOST_POSITIONS} are possible"))),
+        None => Ok(()),
     }
 }

@@ -10,13 +10,13 @@ use pyo3::prelude::*;
 use crate::collector::settings_from;
 use crate::work::patient;
 
-/// Reads files of states into a run. `columns` are the names of states, groups, documents and positions, and the axes.
+/// Reads files of states into a run. `columns` are the names of states, groups, documents and positions, the axes, and the memory to use.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 pub fn import_states(
     py: Python<'_>,
     files: Vec<PathBuf>,
-    columns: [Option<String>; 5],
+    columns: [Option<String>; 6],
     layer: Option<u32>,
     settings: String,
     names: HashMap<String, String>,
@@ -26,8 +26,8 @@ pub fn import_states(
 ) -> PyResult<()> {
     patient(py, call, move || {
         refuse_run(&out, overwrite)?;
-        let [states, groups, documents, positions, axes] = columns;
-        let options = ImportOptions { states, groups, documents, positions, layer, axes };
+        let [states, groups, documents, positions, axes, max_memory] = columns;
+        let options = ImportOptions { states, groups, documents, positions, layer, axes, max_memory };
         let collector = import(&files, &options, &settings_from(1, &settings)?, &mut |_| {})?;
         collector.finish(&out, &names, overwrite).map(drop)
     })

@@ -1,6 +1,6 @@
 //! Listing, reading and writing by address.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures_util::TryStreamExt;
+use futures_util::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
 use tokio::runtime::Runtime;
@@ -22,6 +23,10 @@ pub(crate) const GLANCE: Duration = Duration::from_millis(50);
 
 /// Parts of an upload: stores want at least 5 MiB and at most 10,000 of them.
 const PART_BYTES: usize = 16 << 20;
+
+/// No run and no corpus has more files; a store may list without end.
+const MOST_ENTRIES: usize = 1_000_000;
+const LONGEST_LISTING: Duration = Duration::from_secs(600);
 
 /// A file at an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,11 +166,14 @@ impl Remote {
             .map_err(|_| Error::new(parsed.whole, "the name has empty, `.` or `..` parts, which stores do not allow"))?;
         let listed = self.wait(parsed.whole, cancel, async {
             match deep {
-                true => store.list(Some(&folder)).try_collect::<Vec<ObjectMeta>>().await,
-                false => store.list_with_delimiter(Some(&folder)).await.map(|listed| listed.objects),
+                true => all_of(store.list(Some(&folder))).await,
+                false => store.list_with_delimiter(Some(&folder)).await.map(|listed| Some(listed.objects)),
             }
         })?;
         let listed = listed.map_err(|error| Error::store(parsed.whole, &error))?;
+        let listed = listed.ok_or_else(|| {
+            Error::new(parsed.whole, format!("the store lists files without end, or more than {MOST_ENTRIES}; name fewer of them"))
+        })?;
         let mut entries: Vec<Entry> = listed.iter().map(|meta| entry(format!("{}/{}", parsed.root, meta.location), meta)).collect();
         entries.sort();
         Ok(entries)
@@ -206,6 +214,21 @@ impl Remote {
             }
         })
     }
+}
+
+/// What a store lists; None where that has no end: a name comes again, there are too many, or it takes too long.
+async fn all_of(mut listing: BoxStream<'_, object_store::Result<ObjectMeta>>) -> object_store::Result<Option<Vec<ObjectMeta>>> {
+    let (mut seen, mut listed) = (HashSet::new(), Vec::new());
+    let collect = async {
+        while let Some(meta) = listing.try_next().await? {
+            if !seen.insert(meta.location.clone()) || listed.len() == MOST_ENTRIES {
+                return Ok(None);
+            }
+            listed.push(meta);
+        }
+        Ok(Some(listed))
+    };
+    tokio::time::timeout(LONGEST_LISTING, collect).await.unwrap_or(Ok(None))
 }
 
 fn entry(address: String, meta: &ObjectMeta) -> Entry {

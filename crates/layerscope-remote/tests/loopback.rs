@@ -31,6 +31,18 @@ fn large(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
+/// A store that always says that there is more is given up.
+#[test]
+fn a_listing_without_end_is_refused() {
+    let server = StoreServer::start();
+    ["a.txt", "b.txt", "c.txt"].iter().for_each(|name| server.file(&format!("bucket/texts/{name}"), name));
+    let remote = remote(&server);
+    assert_eq!(remote.list("s3://bucket/texts/", &GO_ON).expect("files").len(), 3);
+    server.lists_without_end();
+    assert!(problem(remote.list("s3://bucket/texts/", &GO_ON)).starts_with("the store lists files without end"));
+    assert!(problem(remote.list("s3://bucket/texts/**", &GO_ON)).starts_with("the store lists files without end"));
+}
+
 #[test]
 fn files_are_listed_by_name_folder_and_pattern() {
     let server = StoreServer::start();

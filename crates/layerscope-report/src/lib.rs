@@ -32,6 +32,6 @@ pub mod text;
 
 pub use error::{Error, Result};
 pub use manifest::Manifest;
-pub use run::{Run, Step};
+pub use run::{Run, Step, stored_table, verify_tables};
 pub use states::States;
 pub use table::{Cell, Column, Table};

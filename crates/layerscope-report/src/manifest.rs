@@ -14,15 +14,18 @@
 //! ```
 
 mod facts;
+mod files;
 mod settings;
 mod timings;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 pub use facts::{Checkpoint, CorpusCounts, Frequency, Host, Identity, MeasuredPoint, ModelFacts, Shard, Status};
+pub use files::{FileDigest, sha256};
 pub use settings::{Setting, Settings};
 pub use timings::Timings;
 
@@ -104,6 +107,15 @@ pub struct Manifest {
     /// The checkpoints of a training, in order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trajectory: Option<Vec<Checkpoint>>,
+    /// The tables of the run by the names of their files, as they were written; `None` in runs of older programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<BTreeMap<String, FileDigest>>,
+    /// SHA-256 of the header of `state.safetensors`, which has a checksum of every number in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// SHA-256 of everything else, see [`Manifest::sealed`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seal: Option<String>,
     /// What a newer program wrote.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -126,7 +138,8 @@ impl Manifest {
 
     /// The manifest of the run in `folder` from its bytes.
     pub(crate) fn parse(folder: &Path, bytes: &[u8]) -> Result<Manifest> {
-        serde_json::from_slice(bytes).map_err(|error| Error::file(&folder.join(FILE), error.to_string()))
+        let line = |problem| format!("{problem}; give the command of the run again to make it anew");
+        Manifest::from_sealed(bytes).map_err(|problem| Error::file(&folder.join(FILE), line(problem)))
     }
 
     /// The model's short name; `model` where there is none.
@@ -187,6 +200,9 @@ impl Manifest {
             peak_memory_bytes: None,
             identities: None,
             notes: None,
+            files: None,
+            state: None,
+            seal: None,
             ..self.clone()
         }
     }

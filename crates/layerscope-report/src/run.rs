@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::export::parquet;
+use crate::export::parquet::{StoredTable, file_as_written};
 use crate::manifest::{self, Checkpoint, Manifest, Status};
 use crate::table::Table;
 use crate::text::distinct;
@@ -35,7 +35,7 @@ impl Run {
     /// Reads the run in `folder`. A run without a manifest is not finished and is refused.
     pub fn open(folder: &Path) -> Result<Run> {
         let small = Run::open_small(folder)?;
-        let table = |name: &str| Run::stored(folder, name).map(|path| parquet::read(&path)).transpose();
+        let table = |name: &str| small.read_table(name);
         Ok(Run {
             groups: table("groups")?,
             components: table("components")?,
@@ -48,22 +48,17 @@ impl Run {
     /// The same without the tables that grow with layers times groups, components or states.
     pub(crate) fn open_small(folder: &Path) -> Result<Run> {
         let manifest = Manifest::read(folder)?;
-        let layers = Run::stored(folder, "layers").ok_or_else(|| Error::file(folder, "layers.parquet is missing"))?;
+        let read = |name: &str| stored_table(folder, &manifest, name)?.map(|table| table.read()).transpose();
         Ok(Run {
             folder: folder.to_path_buf(),
+            layers: read("layers")?.ok_or_else(|| Error::file(folder, "layers.parquet is missing"))?,
+            norms: read("norms")?,
             manifest,
-            layers: parquet::read(&layers)?,
-            norms: Run::stored(folder, "norms").map(|path| parquet::read(&path)).transpose()?,
             groups: None,
             components: None,
             spectra: None,
             tokens: None,
         })
-    }
-
-    /// The file of a table, where there is one.
-    pub(crate) fn stored(folder: &Path, table: &str) -> Option<PathBuf> {
-        Some(folder.join(format!("{table}.parquet"))).filter(|path| path.exists())
     }
 
     /// A label for every run: the model's name, with the folder's name where runs share a model. Labels are distinct.
@@ -85,13 +80,31 @@ impl Run {
 
     /// A table of the folder that [`Run::open`] does not read, such as `projections`; `None` if there is none.
     pub fn read_table(&self, name: &str) -> Result<Option<Table>> {
-        Run::stored(&self.folder, name).map(|path| parquet::read(&path)).transpose()
+        stored_table(&self.folder, &self.manifest, name)?.map(|table| table.read()).transpose()
     }
 
     /// The measured checkpoints of a trajectory, in the order of training; empty for a single run.
     pub fn steps(&self) -> Vec<Step> {
         Step::all(&self.folder, &self.manifest)
     }
+}
+
+/// A table of the finished run in a folder, which is what its manifest says; `None` where the run has no such table.
+///
+/// Everything that reads a table of a run opens it here. Runs of older programs have no digests: theirs are whatever lies there.
+pub fn stored_table(folder: &Path, manifest: &Manifest, name: &str) -> Result<Option<StoredTable>> {
+    let file = format!("{name}.parquet");
+    let path = folder.join(&file);
+    match &manifest.files {
+        Some(files) => files.get(&file).map(|written| StoredTable::open_as_written(&path, written)).transpose(),
+        None => path.exists().then(|| StoredTable::open(&path)).transpose(),
+    }
+}
+
+/// Reads every table of the finished run in a folder and compares it with its digest.
+pub fn verify_tables(folder: &Path, manifest: &Manifest) -> Result<()> {
+    let files = manifest.files.iter().flatten();
+    files.into_iter().try_for_each(|(file, written)| file_as_written(&folder.join(file), written).map(drop))
 }
 
 /// A measured checkpoint of a trajectory: a complete run in a folder of its own.
@@ -124,6 +137,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::parquet;
     use crate::table::Column;
 
     #[test]

@@ -26,6 +26,7 @@ struct State {
     always: Option<Fault>,
     requests: Vec<String>,
     without_ranges: bool,
+    endless: bool,
 }
 
 /// Serves `/bucket/key` until the test's process ends.
@@ -93,6 +94,11 @@ impl StoreServer {
     /// From now on it sends whole files, whatever range is asked for.
     pub fn without_ranges(&self) {
         self.state.lock().unwrap().without_ranges = true;
+    }
+
+    /// From now on every listing says that there is more, and begins again.
+    pub fn lists_without_end(&self) {
+        self.state.lock().unwrap().endless = true;
     }
 
     /// The requests so far, as `METHOD target [range]`; forgets them.
@@ -248,18 +254,18 @@ impl State {
     fn list(&self, bucket: &str, query: &BTreeMap<String, String>) -> String {
         let bucket = bucket.trim_end_matches('/');
         let prefix = query.get("prefix").map_or("", String::as_str);
-        let after = query.get("continuation-token").map_or("", String::as_str);
+        let after = query.get("continuation-token").filter(|_| !self.endless).map_or("", String::as_str);
         let keys = self.files.iter().filter_map(|(name, content)| Some((name.strip_prefix(&format!("{bucket}/"))?, content.len())));
         let direct = |key: &str| !query.contains_key("delimiter") || !key[prefix.len()..].contains('/');
         let wanted: Vec<_> = keys.filter(|(key, _)| key.starts_with(prefix) && *key > after && direct(key)).collect();
-        let mut body = format!("<ListBucketResult><IsTruncated>{}</IsTruncated>", wanted.len() > PAGE);
+        let mut body = format!("<ListBucketResult><IsTruncated>{}</IsTruncated>", self.endless || wanted.len() > PAGE);
         for (key, size) in wanted.iter().take(PAGE) {
             body += &format!(
                 "<Contents><Key>{key}</Key><Size>{size}</Size><LastModified>2020-11-01T00:00:00.000Z</LastModified><ETag>x</ETag></Contents>"
             );
         }
-        if wanted.len() > PAGE {
-            body += &format!("<NextContinuationToken>{}</NextContinuationToken>", wanted[PAGE - 1].0);
+        if self.endless || wanted.len() > PAGE {
+            body += &format!("<NextContinuationToken>{}</NextContinuationToken>", wanted.get(PAGE - 1).map_or("more", |(key, _)| key));
         }
         body + "</ListBucketResult>"
     }

@@ -329,6 +329,7 @@ fn trajectories_are_compared_step_by_step() {
         layerscope_report::export::parquet::write(&Table::new(columns.collect::<Vec<_>>()).expect("a table"), &mut bytes).expect("bytes");
         std::fs::write(out.join("layers.parquet"), bytes).expect("written");
         std::fs::write(out.join("manifest.json"), serde_json::to_string(&source.manifest).expect("JSON")).expect("written");
+        support::measure::without_digests(&out);
         out
     };
     let (one, other) = (stretched("one", &[1, 10, 100], 1.0), stretched("other", &[10, 100, 1000], 2.0));

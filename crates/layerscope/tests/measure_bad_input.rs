@@ -152,12 +152,28 @@ fn tokenizers() {
     // An id that the model has no embedding for, in a later document.
     tokenizer["model"]["vocab"]["cat"] = 80.into();
     write(&tokenizer.to_string());
-    let said = line(&case.measure(&text, ""), 4);
+    let said = line(&case.measure(&text, ""), 3);
     assert!(said.contains("tokenizer.json: token `cat` has id 80, outside the model's vocabulary of 80"), "{said}");
     for broken in ["{", "[]", "{\"version\": \"1.0\"}", "\u{0}"] {
         write(broken);
         let said = line(&case.measure(&text, ""), 3);
         assert!(said.starts_with(&format!("{}: cannot be read", file.display())), "{said}");
+    }
+    // What the library panics on, and normalizers that fill the memory.
+    let mut template = support::measure::tokenizer_json();
+    template["post_processor"]["special_tokens"] = serde_json::json!({});
+    let mut second = support::measure::tokenizer_json();
+    second["post_processor"]["single"] = serde_json::json!([{ "Sequence": { "id": "B", "type_id": 0 } }]);
+    let replacing = |pattern: &str, times: usize| {
+        let replace = serde_json::json!({ "type": "Replace", "pattern": { "String": pattern }, "content": "ee" });
+        let mut tokenizer = support::measure::tokenizer_json();
+        tokenizer["normalizer"] = serde_json::json!({ "type": "Sequence", "normalizers": vec![replace; times] });
+        tokenizer
+    };
+    for unusable in [template, second, replacing("", 1), replacing("e", 20)] {
+        write(&unusable.to_string());
+        let said = line(&case.measure(&text, ""), 3);
+        assert!(said.contains("tokenizer.json: ") && !said.contains("internal error"), "{said}");
     }
     // Every part of the file taken away in turn: an error in one line, or a run.
     let whole = support::measure::tokenizer_json();

@@ -97,6 +97,7 @@ fn the_time_of_every_part_is_told() {
         "tables": { "norm": 2.0, "dimension": 1.25 }, "write": 0.2,
     });
     std::fs::write(out.join("manifest.json"), known.to_string()).expect("written");
+    support::measure::without_digests(&out);
     let lines = "\ntime: read 0.3 s, tokenize 0.5 s, load 1.2 s, model 21 s, sketches 1.1 s,\n      tables 3.2 s, write 0.2 s\n";
     let shown = show(&out, "").stdout;
     assert!(shown.contains(lines), "{shown}");

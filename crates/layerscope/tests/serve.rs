@@ -3,10 +3,11 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use support::http::Server;
@@ -194,6 +195,10 @@ fn strangers_names_are_refused() {
     assert_eq!(["evil.example", "evil.example:80", "127.0.0.1.evil.example", "169.254.169.254"].map(asked_as), [403; 4]);
     assert_eq!(["localhost:9000", "127.0.0.1", "[::1]:1"].map(asked_as), [302; 3], "a port may have been forwarded");
     // Whoever opens it to others gives up that guard, and is told.
+    let sent = |headers: &str| server.send(&format!("GET / HTTP/1.1\r\n{headers}Connection: close\r\n\r\n")).status;
+    assert_eq!(sent(""), 403, "who does not say whom they ask");
+    assert_eq!(sent("Host: localhost\r\nHost: evil.example\r\n"), 403, "and who says two names");
+    assert_eq!(sent("Host: evil.example\r\nHost: localhost\r\n"), 403);
     let mut open = Server::start(&[encoder], "--host 0.0.0.0");
     open.address = open.address.replace("0.0.0.0", "127.0.0.1");
     assert_eq!(open.send("GET / HTTP/1.1\r\nHost: my-workstation\r\nConnection: close\r\n\r\n").status, 302);
@@ -292,4 +297,29 @@ fn it_ends_when_asked_to() {
         assert_eq!((outcome.status, outcome.stderr.as_str()), (0, ""), "{signal}");
         drop(idle);
     }
+}
+
+/// Whoever connects and says nothing is in nobody's way.
+#[test]
+fn silent_connections_hold_nobody_up() {
+    let [encoder, _] = runs();
+    let server = Server::start(&[encoder], "");
+    let page = server.page();
+    // As many as this process may open, more than the server keeps.
+    let silent: Vec<TcpStream> = (0..700)
+        .map_while(|number| {
+            let mut stream = TcpStream::connect(&server.address).ok()?;
+            // Some begin a request and do not end it.
+            let begun = if number % 2 == 0 { &b"GET / HTTP/1.1\r\nHost: loc"[..] } else { b"" };
+            stream.write_all(begun).ok()?;
+            Some(stream)
+        })
+        .collect();
+    assert!(silent.len() > 500, "only {} connections", silent.len());
+    let begin = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(server.get(&page).status, 200);
+    }
+    println!("20 pages beside {} silent connections: {:.2} s", silent.len(), begin.elapsed().as_secs_f64());
+    assert!(begin.elapsed() < Duration::from_secs(10));
 }

@@ -16,6 +16,7 @@ fn put(out: &Path, name: &str, table: &Table) {
     let mut bytes = Vec::new();
     layerscope_report::export::parquet::write(table, &mut bytes).expect("bytes");
     std::fs::write(out.join(format!("{name}.parquet")), bytes).expect("written");
+    support::measure::without_digests(out);
 }
 
 /// Rows of a table, each with its selection and what is added to its value.

@@ -3,7 +3,7 @@
 use std::io::{BufRead, Read};
 use std::sync::atomic::Ordering;
 
-use layerscope_error::line;
+use layerscope_error::{line, setting};
 
 use super::{MAX_RECORD_BYTES, Records, Source, Watch, stream};
 use crate::document::Record;
@@ -28,6 +28,11 @@ impl<'a> Lines<'a> {
         &self.source.name
     }
 
+    /// Bytes of the longest record that memory allows.
+    pub fn longest(&self) -> u64 {
+        self.watch.longest
+    }
+
     /// The place of the line last read, for messages.
     pub fn place(&self) -> String {
         format!("line {}", self.number)
@@ -45,7 +50,8 @@ impl<'a> Lines<'a> {
 
     fn read_line(&mut self) -> Result<Option<String>> {
         let mut bytes = Vec::new();
-        let read = self.reader.by_ref().take(MAX_RECORD_BYTES + 1).read_until(b'\n', &mut bytes);
+        let longest = self.watch.longest;
+        let read = self.reader.by_ref().take(longest.saturating_add(1)).read_until(b'\n', &mut bytes);
         match read {
             Ok(0) => return Ok(None),
             Ok(_) => self.number += 1,
@@ -55,9 +61,10 @@ impl<'a> Lines<'a> {
                 return Err(Error::input(self.name(), stream::failure(self.source, &error, &place)));
             }
         }
-        if bytes.len() as u64 > MAX_RECORD_BYTES {
-            let problem = format!("line {} is longer than {} MiB; is this text?", self.number, MAX_RECORD_BYTES >> 20);
-            return Err(Error::input(self.name(), problem));
+        if bytes.len() as u64 > longest {
+            let problem = format!("line {} is longer than {:.1} MiB; is this text?", self.number, longest as f64 / f64::from(1 << 20));
+            let advice = line![" There is no memory for more; give a larger ", setting("max-memory")];
+            return Err(Error::input(self.name(), if longest < MAX_RECORD_BYTES { line![problem, advice] } else { problem.into() }));
         }
         if bytes.ends_with(b"\n") {
             bytes.truncate(bytes.len() - if bytes.ends_with(b"\r\n") { 2 } else { 1 });

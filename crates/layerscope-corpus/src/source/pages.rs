@@ -1,7 +1,7 @@
 //! Pages of a MediaWiki dump in XML, line by line: no tag of a dump spans lines, and none stands inside a page's text unescaped.
 
+use super::Records;
 use super::lines::Lines;
-use super::{MAX_RECORD_BYTES, Records};
 use crate::document::Record;
 use crate::error::{Error, Result};
 
@@ -26,8 +26,9 @@ impl<'a> PageRecords<'a> {
                 Err(error @ Error::Record { .. }) => bad = bad.or(Some(error)),
                 Err(error) => return Some(Err(error)),
             }
-            if page.text.len() as u64 > MAX_RECORD_BYTES {
-                let problem = format!("the page before {} is longer than {} MiB", self.lines.place(), MAX_RECORD_BYTES >> 20);
+            if page.text.len() as u64 > self.lines.longest() {
+                let longest = self.lines.longest() as f64 / f64::from(1 << 20);
+                let problem = format!("the page before {} is longer than {longest:.1} MiB", self.lines.place());
                 return Some(Err(Error::input(self.lines.name(), problem)));
             }
             if page.ended {

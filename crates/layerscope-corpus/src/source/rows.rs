@@ -63,7 +63,7 @@ impl RowProgress {
 
 impl<'a> RowRecords<'a> {
     pub fn open(source: &'a Source, columns: &'a Columns, scratch: &Path, watch: Watch<'a>) -> Result<Self> {
-        let plain = source.compression == Compression::Plain && !is_address(&source.name);
+        let plain = source.compression == Compression::Plain && !is_address(&source.name) && source.bytes.is_some();
         let raw = if plain {
             File::open(&source.name).map_err(|error| Error::input(&source.name, unreadable(&error)))?
         } else {
@@ -167,11 +167,12 @@ fn guarded<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(damaged)
 }
 
-/// Copies a packed or distant Parquet file, which cannot be read from front to back, into a file that vanishes when closed.
+/// Copies a packed, piped or distant Parquet file, which cannot be read from front to back, into a file that vanishes when closed.
 fn unpack(source: &Source, scratch: &Path, watch: Watch) -> Result<File> {
     let path = scratch.join(format!(".layerscope-unpacked-{}", std::process::id()));
     let failed = |error| Error::io(&path, error);
-    let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path).map_err(failed)?;
+    let _ = std::fs::remove_file(&path); // a link of this name is not followed
+    let mut file = File::options().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
     std::fs::remove_file(&path).map_err(failed)?;
     let mut reader = stream::open(source, watch)?;
     loop {

@@ -12,7 +12,7 @@ use flate2::bufread::MultiGzDecoder;
 use layerscope_remote::is_address;
 
 use super::list::{distant, unreadable};
-use super::{Compression, Source, Watch};
+use super::{Compression, STANDARD_INPUT, Source, Watch};
 use crate::error::{Error, Result};
 
 const BUFFER: usize = 128 * 1024;
@@ -20,8 +20,13 @@ const BUFFER: usize = 128 * 1024;
 /// Opens an input and unpacks it on the way.
 pub(super) fn open<'a>(source: &Source, watch: Watch<'a>) -> Result<Box<dyn BufRead + 'a>> {
     let raw: Box<dyn Read + 'a> = match source.name.as_str() {
-        "-" => Box::new(StandardInput::start(watch.cancel)),
+        STANDARD_INPUT => Box::new(Patient::start(|| Ok(io::stdin()), watch.cancel)),
         name if is_address(name) => Box::new(watch.remote.open(name, watch.cancel).map_err(|error| distant(error, watch.cancel))?),
+        // A pipe may keep us waiting, for somebody to open it and then for every byte.
+        name if source.bytes.is_none() => {
+            let name = name.to_owned();
+            Box::new(Patient::start(move || File::open(name), watch.cancel))
+        }
         name => Box::new(File::open(name).map_err(|error| Error::input(name, unreadable(&error)))?),
     };
     let counted = BufReader::with_capacity(BUFFER, Counted { inner: raw, bytes: Arc::clone(watch.bytes) });
@@ -64,20 +69,23 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Standard input read by a thread of its own, so that waiting for it can be given up.
-struct StandardInput<'a> {
+/// An input read by a thread of its own, so that waiting for it can be given up.
+struct Patient<'a> {
     pieces: Receiver<io::Result<Vec<u8>>>,
     piece: Vec<u8>,
     at: usize,
     cancel: &'a AtomicBool,
 }
 
-impl<'a> StandardInput<'a> {
-    fn start(cancel: &'a AtomicBool) -> Self {
+impl<'a> Patient<'a> {
+    fn start<R: Read>(open: impl FnOnce() -> io::Result<R> + Send + 'static, cancel: &'a AtomicBool) -> Self {
         let (sender, pieces) = sync_channel(4);
         // Never joined: it may wait for input for ever, and ends with the process.
         std::thread::spawn(move || {
-            let mut input = io::stdin().lock();
+            let mut input = match open() {
+                Ok(input) => input,
+                Err(error) => return drop(sender.send(Err(error))),
+            };
             loop {
                 let mut piece = vec![0; BUFFER];
                 let read = match input.read(&mut piece) {
@@ -94,11 +102,11 @@ impl<'a> StandardInput<'a> {
                 }
             }
         });
-        StandardInput { pieces, piece: Vec::new(), at: 0, cancel }
+        Patient { pieces, piece: Vec::new(), at: 0, cancel }
     }
 }
 
-impl Read for StandardInput<'_> {
+impl Read for Patient<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.at == self.piece.len() {
             match self.pieces.recv_timeout(Duration::from_millis(50)) {

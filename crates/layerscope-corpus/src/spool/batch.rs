@@ -67,6 +67,11 @@ impl BatchPlan {
         self.starts[batch]..self.starts[batch + 1]
     }
 
+    /// The first sequence of a batch; behind the last one, their number.
+    pub fn first_sequence(&self, batch: usize) -> u64 {
+        self.starts[batch]
+    }
+
     /// The rows of some batches, counted from the first batch's first.
     pub fn rows(&self, batches: Range<usize>) -> Range<u64> {
         self.rows[batches.start]..self.rows[batches.end]

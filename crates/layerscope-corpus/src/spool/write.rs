@@ -24,6 +24,12 @@ pub(crate) struct SpoolWriter {
     header: Header,
 }
 
+/// A file that nobody else made, in place of what had its name: nothing is written through a symbolic link.
+fn new_file(path: &Path) -> Result<File> {
+    let _ = std::fs::remove_file(path);
+    File::options().read(true).write(true).create_new(true).open(path).map_err(|error| Error::io(path, error))
+}
+
 /// Removes the temporary file unless it was renamed.
 struct Partial(PathBuf);
 
@@ -49,14 +55,17 @@ pub(crate) struct NewSequence<'a> {
 impl SpoolWriter {
     /// Starts a spool that will be named `path`; its folder must exist.
     pub fn create(path: &Path, around: (usize, usize)) -> Result<Self> {
-        let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
+        let beside = |ending: &str| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{ending}"));
+            PathBuf::from(name)
+        };
         let name = beside("partial");
-        let out = File::create(&name).map_err(|error| Error::io(&name, error))?;
+        let out = new_file(&name)?;
         let partial = Partial(name);
         // The index grows in a file of its own that has no name, and is appended at the end.
         let name = beside("index");
-        let index =
-            File::options().read(true).write(true).create(true).truncate(true).open(&name).map_err(|error| Error::io(&name, error))?;
+        let index = new_file(&name)?;
         std::fs::remove_file(&name).map_err(|error| Error::io(&name, error))?;
         let mut writer = SpoolWriter {
             path: path.to_owned(),

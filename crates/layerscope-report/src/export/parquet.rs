@@ -17,6 +17,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnDescriptor, Type, TypePtr};
 
 use crate::error::{Error, Result};
+use crate::manifest::FileDigest;
 use crate::table::{Column, Table};
 use crate::text::visible;
 
@@ -88,8 +89,7 @@ fn write_column<T: DataType, V>(
 
 /// Reads a file that [`write()`] wrote, or another of flat columns of text, 64-bit integers and doubles.
 pub fn read(path: &Path) -> Result<Table> {
-    let stored = StoredTable::open(path)?;
-    stored.groups(0..stored.row_groups, None)
+    StoredTable::open(path)?.read()
 }
 
 /// A table that stays on disk and is read in pieces. It remains the file that was opened, even if another file takes its name.
@@ -103,7 +103,15 @@ pub struct StoredTable {
 impl StoredTable {
     /// Opens the file and reads its metadata.
     pub fn open(path: &Path) -> Result<StoredTable> {
-        let file = File::open(path).map_err(|error| Error::file(path, format!("cannot be opened ({error})")))?;
+        StoredTable::of_file(path, open_file(path)?)
+    }
+
+    /// The same of a file that must be what was written.
+    pub fn open_as_written(path: &Path, written: &FileDigest) -> Result<StoredTable> {
+        StoredTable::of_file(path, file_as_written(path, written)?)
+    }
+
+    fn of_file(path: &Path, file: File) -> Result<StoredTable> {
         let opened = guarded(|| {
             let file = SerializedFileReader::new(file)?;
             check(&file)?;
@@ -111,6 +119,11 @@ impl StoredTable {
         });
         let file = opened.map_err(|error| damaged(path, &error))?;
         Ok(StoredTable { path: path.to_owned(), row_groups: file.num_row_groups(), file: Mutex::new(file) })
+    }
+
+    /// All of its rows.
+    pub fn read(&self) -> Result<Table> {
+        self.groups(0..self.row_groups, None)
     }
 
     /// Number of pieces, at least one.
@@ -127,6 +140,23 @@ impl StoredTable {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let columns = guarded(|| read_groups(&file, groups, columns)).map_err(|error| damaged(&self.path, &error))?;
         Table::new(columns).map_err(|error| Error::file(&self.path, error.to_string()))
+    }
+}
+
+fn open_file(path: &Path) -> Result<File> {
+    File::open(path).map_err(|error| Error::file(path, format!("cannot be opened ({error})")))
+}
+
+/// The file of a table, read once and found to be what was written.
+pub(crate) fn file_as_written(path: &Path, written: &FileDigest) -> Result<File> {
+    let mut file = open_file(path)?;
+    let found = FileDigest::of_file(&mut file).map_err(|error| Error::file(path, format!("cannot be read ({error})")))?;
+    match found == *written {
+        true => Ok(file),
+        false => {
+            let problem = "damaged, or of another run: it does not match its digest in manifest.json";
+            Err(Error::file(path, format!("{problem}; give the command of the run again to make it anew")))
+        }
     }
 }
 

@@ -2,6 +2,12 @@
 
 use super::text::{Text, decimals, thousands};
 
+/// Below this, steps between ticks would vanish; above the other, they would not be finite.
+const SMALLEST: f64 = 1e-290;
+const LARGEST: f64 = 1e290;
+/// More layers and steps than there are: beyond it, one more is no difference.
+const LARGEST_COUNT: f64 = 1e12;
+
 /// How numbers become lengths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
@@ -35,7 +41,11 @@ impl Scale {
     pub fn around(kind: Kind, values: impl IntoIterator<Item = f64>) -> Scale {
         let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
         let usable = |value: &f64| value.is_finite() && (kind != Kind::Log || *value > 0.0);
-        for value in values.into_iter().filter(usable) {
+        let drawable = |value: f64| match kind {
+            Kind::Layers | Kind::Steps => value.clamp(-LARGEST_COUNT, LARGEST_COUNT),
+            _ => drawable(value),
+        };
+        for value in values.into_iter().map(drawable).filter(usable) {
             (min, max) = (min.min(value), max.max(value));
         }
         if min > max {
@@ -105,9 +115,17 @@ impl Scale {
     }
 }
 
+/// What an axis can show: numbers whose powers of ten are numbers themselves, with room around them. Smaller ones are 0.
+fn drawable(value: f64) -> f64 {
+    if value.abs() < SMALLEST { 0.0 } else { value.clamp(-LARGEST, LARGEST) }
+}
+
 /// Steps of 1, 2, 2.5 or 5 times a power of ten.
 fn linear(min: f64, max: f64, room: usize) -> (Vec<Tick>, i32) {
     let rough = (max - min) / room as f64;
+    if !(SMALLEST..=LARGEST).contains(&rough) {
+        return (Vec::new(), 0);
+    }
     let power = rough.log10().floor();
     let base = 10f64.powf(power);
     let step =
@@ -128,15 +146,16 @@ fn linear(min: f64, max: f64, room: usize) -> (Vec<Tick>, i32) {
 
 /// A step that ends on the last layer if there is one.
 fn layers(min: i64, max: i64, room: usize) -> Vec<Tick> {
-    let count = (max - min).max(1);
+    let count = max.saturating_sub(min).max(1);
     let fits = |step: &i64| count / step < room as i64 + 1;
-    let exact = (1..=count).filter(|step| count % step == 0).find(|step| fits(step) && count / step >= 2);
+    // As many parts of equal length as there is room for.
+    let exact = (2..=count.min(room as i64)).rev().find(|parts| count % parts == 0).map(|parts| count / parts);
     let step = exact.or_else(|| [1, 2, 5, 10, 20, 50, 100, 500].into_iter().find(fits)).unwrap_or(count);
     (min..=max).step_by(step as usize).map(|layer| Tick { value: layer as f64, label: Some(Text::plain(layer.to_string())) }).collect()
 }
 
 fn decades(min: f64, max: f64, room: usize) -> Vec<Tick> {
-    let (first, last) = (min.log10().floor() as i32, max.log10().ceil() as i32);
+    let (first, last) = (drawable(min).max(SMALLEST).log10().floor() as i32, drawable(max).max(SMALLEST).log10().ceil() as i32);
     let inside = |value: f64| value >= min * 0.999_999 && value <= max * 1.000_001;
     let whole = (first..=last).filter(|power| inside(10f64.powi(*power))).count();
     let every = whole.div_ceil(room).max(1) as i32;
@@ -212,6 +231,9 @@ mod tests {
         assert_eq!(layers(6, 6), ["0", "1", "2", "3", "4", "5", "6"]);
         assert_eq!(layers(1, 6), ["0", "1"]);
         assert_eq!(layers(23, 5), ["0", "5", "10", "15", "20"]);
+        // 5 parts; a prime has none.
+        assert_eq!(layers(4_294_967_295, 6).len(), 6);
+        assert_eq!(layers(4_294_967_291, 6), ["0", "4294967291"]);
     }
 
     #[test]
@@ -225,11 +247,28 @@ mod tests {
     #[test]
     fn scales_never_collapse() {
         for kind in [Kind::Linear, Kind::Layers, Kind::Log, Kind::Steps] {
-            for values in [vec![], vec![0.0], vec![5.0, 5.0], vec![f64::NAN], vec![-3.0]] {
+            let subnormal = f64::from_bits(3);
+            for values in [
+                vec![],
+                vec![0.0],
+                vec![5.0, 5.0],
+                vec![f64::NAN],
+                vec![-3.0],
+                vec![subnormal],
+                vec![subnormal, 1e-310],
+                vec![0.0, f64::MIN_POSITIVE],
+                vec![-f64::MAX, f64::MAX],
+                vec![f64::MAX],
+            ] {
                 let scale = Scale::around(kind, values);
                 let place = scale.place((scale.min + scale.max) / 2.0);
                 assert!(scale.max > scale.min && place > 0.0 && place < 1.0, "{scale:?}");
-                scale.ticks(5);
+                assert!(scale.ticks(5).0.len() < 2000, "{scale:?}");
+            }
+        }
+        for (min, max) in [(0.0, f64::from_bits(7)), (f64::from_bits(1), f64::MIN_POSITIVE), (-f64::MAX, f64::MAX)] {
+            for kind in [Kind::Linear, Kind::Log] {
+                assert!(Scale { kind, min, max }.ticks(5).0.len() < 2000);
             }
         }
     }

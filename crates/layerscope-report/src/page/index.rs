@@ -12,8 +12,8 @@ use super::cut::{Cut, Holder};
 use super::steps::{Parts, Projection, StepSource, steps_of};
 use super::token_components;
 use crate::error::{Error, Result};
-use crate::export::parquet::StoredTable;
-use crate::run::Run;
+use crate::manifest::Manifest;
+use crate::run::{Run, stored_table};
 use crate::states::{States, has_typical_groups, massive_line};
 
 /// The tables that are cut by point, those of small blocks first.
@@ -42,8 +42,8 @@ impl<'a> Source<'a> {
                 "components" => &run.components,
                 "tokens" => &run.tokens,
                 "groups" => &run.groups,
-                TOKEN_COMPONENTS => return stored(&run.folder, kind).map(|cut| Ok(cut?.within(token_components::ROWS))),
-                _ => return stored(&run.folder, kind),
+                TOKEN_COMPONENTS => return stored(&run.folder, &run.manifest, kind).map(|cut| Ok(cut?.within(token_components::ROWS))),
+                _ => return stored(&run.folder, &run.manifest, kind),
             };
             table.as_ref().map(|table| Cut::new(kind, Holder::Memory(table)))
         };
@@ -52,11 +52,13 @@ impl<'a> Source<'a> {
 
     /// Of a run on disk, whose large tables stay there.
     pub fn open(folder: &Path) -> Result<Source<'static>> {
-        Source::new(Cow::Owned(Run::open_small(folder)?), cuts_in(folder, &LARGE)?, Parts::All)
+        let run = Run::open_small(folder)?;
+        let cuts = cuts_in(folder, &run.manifest, &LARGE)?;
+        Source::new(Cow::Owned(run), cuts, Parts::All)
     }
 
     fn new(run: Cow<'a, Run>, cuts: Vec<Cut<'a>>, parts: Parts) -> Result<Source<'a>> {
-        let (steps, projections) = (steps_of(&run, parts)?, Projection::all(&run.folder, parts)?);
+        let (steps, projections) = (steps_of(&run, parts)?, Projection::all(&run, parts)?);
         Ok(Source { run, cuts, steps, projections })
     }
 
@@ -101,14 +103,14 @@ impl Other<'_> {
 }
 
 /// Some of the large tables of a run on disk.
-pub(super) fn cuts_in(folder: &Path, kinds: &[&'static str]) -> Result<Vec<Cut<'static>>> {
-    kinds.iter().filter_map(|kind| stored(folder, kind)).collect()
+pub(super) fn cuts_in(folder: &Path, manifest: &Manifest, kinds: &[&'static str]) -> Result<Vec<Cut<'static>>> {
+    kinds.iter().filter_map(|kind| stored(folder, manifest, kind)).collect()
 }
 
 /// A table on disk, where there is one.
-fn stored(folder: &Path, kind: &'static str) -> Option<Result<Cut<'static>>> {
-    let path = Run::stored(folder, kind)?;
-    Some(StoredTable::open(&path).and_then(|table| Cut::new(kind, Holder::Disk(table))))
+fn stored(folder: &Path, manifest: &Manifest, kind: &'static str) -> Option<Result<Cut<'static>>> {
+    let table = stored_table(folder, manifest, kind).transpose()?;
+    Some(table.and_then(|table| Cut::new(kind, Holder::Disk(table))))
 }
 
 /// Emits the index, then the blocks every view needs.

@@ -1,13 +1,12 @@
 //! What a trajectory's page has beyond its own tables: the runs of its steps, and its embedding matrices on a plane.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::block::Block;
 use super::cut::Cut;
 use super::index::{LARGE, TOKEN_COMPONENTS, cuts_in};
 use crate::error::Result;
+use crate::manifest::Manifest;
 use crate::run::{Run, Step};
 use crate::table::Table;
 
@@ -37,11 +36,12 @@ pub(super) fn steps_of(run: &Run, parts: Parts) -> Result<Vec<StepSource>> {
     let steps = run.steps();
     // The largest table is left to the server: for one of it a file holds several steps of the others.
     let kinds: Vec<&'static str> = LARGE.into_iter().filter(|kind| parts == Parts::All || *kind != TOKEN_COMPONENTS).collect();
-    let file = |step: &Step, kind: &&str| Some(Run::stored(&step.folder, kind)?.metadata().ok()?.len());
+    let file = |step: &Step, kind: &&str| Some(step.folder.join(format!("{kind}.parquet")).metadata().ok()?.len());
     let size = |step: &Step| kinds.iter().filter_map(|kind| file(step, kind)).sum::<u64>();
     let largest = steps.iter().map(size).max().unwrap_or(0).max(1);
     let count = if parts == Parts::All { steps.len() } else { (BYTES / largest).max(1) as usize };
-    evenly(steps, count).map(|step| Ok(StepSource { cuts: cuts_in(&step.folder, &kinds)?, step })).collect()
+    let source = |step: Step| Ok(StepSource { cuts: cuts_in(&step.folder, &Manifest::read(&step.folder)?, &kinds)?, step });
+    evenly(steps, count).map(source).collect()
 }
 
 /// So many, evenly spaced, the last one among them.
@@ -76,10 +76,9 @@ pub(super) struct Projection {
 }
 
 impl Projection {
-    /// Those in a folder, step by step.
-    pub fn all(folder: &Path, parts: Parts) -> Result<Vec<Projection>> {
-        let Some(path) = Run::stored(folder, "projections") else { return Ok(Vec::new()) };
-        let table = crate::export::parquet::read(&path)?;
+    /// Those of a run, step by step.
+    pub fn all(run: &Run, parts: Parts) -> Result<Vec<Projection>> {
+        let Some(table) = run.read_table("projections")? else { return Ok(Vec::new()) };
         let mut steps: Vec<(Option<i64>, Vec<usize>)> = Vec::new();
         for row in 0..table.rows() {
             let step = table.integer("step", row);

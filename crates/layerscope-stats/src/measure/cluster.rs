@@ -73,6 +73,9 @@ impl Clusters {
     /// the points. None with fewer than `k` different points.
     pub fn new(points: &Points, k: usize) -> Option<Clusters> {
         let (n, dim) = (points.len(), points.dim);
+        if k > n {
+            return None;
+        }
         let mut clusters = Clusters { of: vec![0; n], sizes: vec![0; k], centers: seeds(points, k)? };
         for round in 0..ROUNDS {
             let nearest = clusters.nearest(points);

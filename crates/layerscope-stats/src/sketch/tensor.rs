@@ -71,6 +71,17 @@ impl<'a> Tensors<'a> {
         Tensors(taken.collect())
     }
 
+    /// The name of a tensor with a number that no sum or mean can be; what lies beyond a limit may be infinite.
+    pub fn not_finite(&self) -> Option<&str> {
+        let is_limit = |name: &str| name.ends_with("massive_threshold");
+        let is_wrong = |name: &str, value: &f64| if is_limit(name) { value.is_nan() } else { !value.is_finite() };
+        let wrong = |(name, tensor): &(&String, &Tensor<'_>)| match &tensor.values {
+            Values::F64(values) => values.iter().any(|value| is_wrong(name, value)),
+            Values::F32(_) | Values::U64(_) => false,
+        };
+        self.0.iter().find(wrong).map(|(name, _)| name.as_str())
+    }
+
     pub(crate) fn put_f64(&mut self, name: &str, shape: &[usize], values: &'a [f64]) {
         self.put(name, shape, Values::F64(Cow::Borrowed(values)));
     }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use layerscope_report::export::{self, Format};
-use layerscope_report::text::{shortened, visible};
+use layerscope_report::text::shortened;
 
 use super::figures::drawn;
-use super::{print, write_table};
+use super::{print, say, write_table};
 use crate::error::{Error, Result};
 use crate::pictures::{Look, figures};
 use crate::store::folder::Folder;
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     match format {
         None => print(&comparison.overview(!arguments.measures.is_empty()))?,
         Some(format) => {
-            comparison.massive.iter().chain(&comparison.notes).for_each(|note| eprintln!("layerscope: {}", visible(note)));
+            comparison.massive.iter().chain(&comparison.notes).for_each(|note| say(note));
             match format {
                 Format::Markdown | Format::Latex => write_table(&comparison.wide()?, format)?,
                 _ => write_table(&comparison.tidy()?, format)?,
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     if format.is_none() {
         print(&format!("\n{said}"))
     } else {
-        said.lines().for_each(|line| eprintln!("layerscope: {}", visible(line)));
+        said.lines().for_each(say);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use super::print;
+use super::{print, say};
 use crate::collector::import::{ImportOptions, import};
 use crate::collector::{CollectorSettings, ModelNote};
 use crate::error::Result;
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     refuse_run(&arguments.out, arguments.overwrite)?;
     let collector = import(&arguments.files, &arguments.options, &arguments.settings()?, &mut |path| {
         if !arguments.quiet {
-            eprintln!("layerscope: reading {}", path.display());
+            say(&format!("reading {}", path.display()));
         }
     })?;
     let finished = collector.finish(&arguments.out, &HashMap::new(), arguments.overwrite)?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::print;
+use super::{print, say};
 use crate::error::Result;
 use crate::store::merge::{MergeSettings, merge};
 use crate::tables::overview::overview;
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let settings = MergeSettings { overwrite: arguments.overwrite, allow_devices: arguments.allow_devices };
     let merged = merge(&arguments.folders, &arguments.out, settings, &mut |point| {
         if !arguments.quiet {
-            eprintln!("layerscope: merging layer {} ({})", point.layer, point.point());
+            say(&format!("merging layer {} ({})", point.layer, point.point()));
         }
     })?;
     print(&overview(&merged.folder)?)

@@ -19,6 +19,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use layerscope_report::Table;
 use layerscope_report::export::{self, Format};
@@ -97,12 +98,16 @@ pub fn main() -> ExitCode {
 
 /// Runs the program on these words, the first of which is its name; returns its exit status.
 pub fn run(words: Vec<OsString>) -> u8 {
+    ignore_file_limit();
     command::remember(words.iter().map(|word| word.to_string_lossy().into_owned()).collect());
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(problem) => {
-            // Help that nobody reads is no error.
-            let _ = problem.print();
+            match problem.use_stderr() && problem.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+                true => say(&usage_line(&problem.to_string())),
+                // Help that nobody reads is no error.
+                false => drop(problem.print()),
+            }
             return problem.exit_code() as u8;
         }
     };
@@ -129,12 +134,37 @@ pub fn run(words: Vec<OsString>) -> u8 {
         Ok(()) => 0,
         Err(error) => {
             // Names of files, tensors and columns are somebody else's: a terminal must not obey them.
-            eprintln!("layerscope: {}", visible(&error.to_string()));
+            say(&error.to_string());
             if verbose {
-                causes(&error).iter().for_each(|cause| eprintln!("  because: {}", visible(cause)));
+                causes(&error).iter().for_each(|cause| write_err(&format!("  because: {}", visible(cause))));
             }
             error.exit_status()
         }
+    }
+}
+
+/// The parser's words in one line, without the usage that `--help` shows.
+fn usage_line(problem: &str) -> String {
+    let is_said = |line: &&str| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information");
+    let words: Vec<&str> = problem.lines().map(str::trim).filter(is_said).collect();
+    format!("{}; see --help", words.join(" ").trim_start_matches("error: "))
+}
+
+/// A line for the user on standard error, in characters that a terminal only shows.
+fn say(text: &str) {
+    write_err(&format!("layerscope: {}", visible(text)));
+}
+
+/// Nobody listening, or a full device, is no reason to fail.
+fn write_err(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// A file that grows beyond the limit of this process is an error that can be told, not the end of the process.
+fn ignore_file_limit() {
+    // SAFETY: the signal is ignored from now on; no handler of ours runs.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::print;
+use super::{print, say};
 use crate::error::Result;
 use crate::pictures::page_settings;
 use crate::process::cancel::CancelToken;
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let server = Server::bind(&arguments.host, arguments.port, arguments.folders.clone(), settings)?;
     let address = server.address()?;
     if !address.ip().is_loopback() {
-        eprintln!("layerscope: warning: everyone who can reach {address} can see these runs");
+        say(&format!("warning: everyone who can reach {address} can see these runs"));
     }
     let runs = if arguments.folders.len() == 1 { "1 run".to_owned() } else { format!("{} runs", arguments.folders.len()) };
     print(&format!("http://{address}/ shows {runs} until Ctrl-C"))?;

@@ -23,7 +23,7 @@ use crate::store::folder::Folder;
 use crate::store::mirror::{self, Finished};
 use crate::store::point_name::PointName;
 use crate::store::state::{About, StateFile, write_state};
-use crate::store::write::{Ending, LegStates, open_emptied, write_run, write_states};
+use crate::store::write::{Ending, LegStates, open_replacing, write_run, write_states};
 
 impl Collector {
     /// Makes the tables of everything so far and writes a run; returns its manifest. `names` are what people call groups. More can be
@@ -38,8 +38,8 @@ impl Collector {
         if places.is_empty() {
             return Err(Error::usage("there are no states yet: update the collector first"));
         }
-        let (store, work) = open_emptied(out, overwrite)?;
-        let scratch = Folder::create(&work.path(""))?;
+        let (store, mut work) = open_replacing(out, overwrite, &self.settings.fingerprint())?;
+        let scratch = Folder::create_own(&work.path(""))?;
         let groups = lock(&self.groups).clone();
         let kept = self.kept_keys(&places);
         let about = About { fingerprint: self.settings.fingerprint(), details: Value::Null };
@@ -58,6 +58,7 @@ impl Collector {
         let mut facts = self.facts(&places, &groups, names)?;
         facts.seconds = start.elapsed().as_secs_f64();
         let written = write_states(&store, &about.fingerprint, &facts, &kept, &LegStates::OnDisk(parts))?;
+        work.retire()?;
         let manifest = write_run(&store, Some(written), &Ending::default(), &mut |_, _| {})?;
         work.remove()?;
         Ok(manifest)
@@ -108,6 +109,7 @@ impl Collector {
                 fingerprint: String::new(),
                 asked_for: Vec::new(),
                 inputs: Vec::new(),
+                stamps: Vec::new(),
                 records: documents,
                 documents,
                 sequences,

@@ -98,6 +98,15 @@ impl CollectorSettings {
         if self.clusters.iter().any(|clusters| *clusters < 2) {
             return Err(Error::usage(line![setting("clusters"), " are numbers of clusters, at least 2"]));
         }
+        for (name, number) in [("sample-states", self.sample_states), ("token-states", self.token_states)] {
+            if u32::try_from(number).is_err() {
+                return Err(Error::usage(line![setting(name).to(number), format!(" is too many; give at most {}", u32::MAX)]));
+            }
+        }
+        if self.clusters.iter().any(|clusters| *clusters > self.sample_states) {
+            let line = format!(" are numbers of clusters, at most the {} states of the sample", self.sample_states);
+            return Err(Error::usage(line![setting("clusters"), line]));
+        }
         if self.massive_norm.is_some_and(|norm| norm.is_nan() || norm <= 0.0) {
             return Err(Error::usage(line![setting("massive-norm"), " is a norm above 0"]));
         }

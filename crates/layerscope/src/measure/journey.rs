@@ -25,8 +25,9 @@ use crate::process::system;
 use crate::process::threads::joined;
 use crate::store::facts::Facts;
 use crate::store::folder::Folder;
+use crate::store::stamp::InputStamp;
 use crate::store::state::Fingerprint;
-use crate::store::work::{InputStamp, SavedPlan, Work, massive_of};
+use crate::store::work::{SavedPlan, Work, massive_of};
 use crate::store::write::{LegStates, WrittenStates, write_states};
 use crate::text::bytes;
 
@@ -114,6 +115,7 @@ impl<'a> Journey<'a> {
         let plan = &bound.plan;
         let sizes = self.work.saved_plan()?.map_or_else(|| self.sizes.clone(), |saved| saved.sizes);
         let batches = spool.plan_sizes(&sizes)?;
+        self.work.count(&batches);
         let chosen = Chosen::new(bound, spool)?;
         let keep = KeepSettings {
             seed: bound.corpus.filters.seed,
@@ -162,7 +164,7 @@ impl<'a> Journey<'a> {
         let legs = saved.route.legs.len();
         let next = if legs == 1 { self.work.reached() } else { 0 };
         let before = spool.plan_sizes(&saved.sizes)?;
-        let (from, largest) = (before.sequences(next).start, before.largest_from(next));
+        let (from, largest) = (before.first_sequence(next), before.largest_from(next));
         let mut sizes = saved.sizes.clone();
         sizes.retain(|size| size.from < from);
         sizes.push(BatchSize { from, tokens: largest / 2 });

@@ -16,11 +16,14 @@ use super::device::Device;
 use super::route::Order;
 use crate::checkpoint::fingerprint::{ModelHash, tokenizer_fingerprint};
 use crate::error::{Error, Result};
+use crate::process::system;
 use crate::settings::{Choices, Settings, parse, wrong, wrong_because};
 use crate::store::state::Fingerprint;
 
 /// Documents of the whole corpus from which every shard takes the massive threshold.
 const PILOT_DOCUMENTS: u64 = 32;
+/// More threads than any machine has.
+const MOST_THREADS: usize = 4096;
 /// The window of models that have no maximum.
 const OPEN_WINDOW: usize = 2048;
 
@@ -166,7 +169,7 @@ impl Plan {
             order: choices.word("order", [Order::Auto, Order::Batch, Order::Block])?,
             stretch_tokens: choices.parsed("stretch-tokens")?,
             batch_tokens: choices.required("batch-tokens")?,
-            threads: threads.unwrap_or_else(crate::process::system::processors),
+            threads: threads.unwrap_or_else(system::processors),
             max_memory: choices.text("max-memory").map(parse::bytes).transpose()?,
             checkpoint: Duration::try_from_secs_f64(seconds).map_err(|_| wrong("checkpoint-seconds", &seconds.to_string()))?,
             resume: settings.is_on("resume"),
@@ -185,11 +188,21 @@ impl Plan {
         if !self.device().computes(self.dtype) {
             return refuse("dtype", "f32 or bf16 on processors");
         }
-        if self.threads == 0 {
-            return refuse("threads", "at least 1");
+        if !(1..=MOST_THREADS).contains(&self.threads) {
+            return refuse("threads", &format!("1 to {MOST_THREADS}"));
         }
         if self.batch_tokens == 0 {
             return refuse("batch-tokens", "at least 1");
+        }
+        for (name, number) in
+            [("batch-tokens", self.batch_tokens), ("token-states", self.token_states), ("sample-states", self.sample_states)]
+        {
+            if u32::try_from(number).is_err() {
+                return refuse(name, &format!("at most {}", u32::MAX));
+            }
+        }
+        if self.clusters.iter().any(|clusters| *clusters > self.sample_states) {
+            return refuse("group", &format!("cluster:K with K at most the {} states of the sample", self.sample_states));
         }
         Ok(self)
     }
@@ -207,7 +220,9 @@ impl Plan {
     /// The corpus as a model reads it.
     pub fn corpus(&self, spec: &ModelSpec) -> Result<layerscope_corpus::Settings> {
         let count_whole = self.tokens != TokenChoice::None;
-        Ok(layerscope_corpus::Settings { threads: self.threads, count_whole, ..self.text.bind(spec)? })
+        let free = || Some(system::available()? + system::resident()?);
+        let memory = self.max_memory.or_else(free).unwrap_or(u64::MAX);
+        Ok(layerscope_corpus::Settings { threads: self.threads, count_whole, memory, ..self.text.bind(spec)? })
     }
 
     /// What must be equal in all shards and for every continuation, as far as it does not depend on the model and its tokenizer.
@@ -249,6 +264,18 @@ impl TextPlan {
         })
     }
 
+    /// What is read, whatever the model: enough to tell one text from another.
+    pub fn reading(&self) -> layerscope_corpus::Settings {
+        layerscope_corpus::Settings {
+            text_column: self.column.clone(),
+            on_error: self.on_error,
+            filters: self.filters.clone(),
+            shard: self.shard,
+            grouping: self.grouping.clone(),
+            ..layerscope_corpus::Settings::new(self.inputs.iter().cloned(), OPEN_WINDOW)
+        }
+    }
+
     /// How a model reads it: how long a window may be, and on which side there is context.
     fn bind(&self, spec: &ModelSpec) -> Result<layerscope_corpus::Settings> {
         let limit = spec.max_positions;
@@ -257,18 +284,14 @@ impl TextPlan {
             return Err(Error::usage(line![setting("window").to(window), format!(" exceeds the {limit} positions of the model")]));
         }
         Ok(layerscope_corpus::Settings {
-            text_column: self.column.clone(),
-            on_error: self.on_error,
-            filters: self.filters.clone(),
-            shard: self.shard,
-            grouping: self.grouping.clone(),
+            window,
             specials: self.specials,
             skip_first: self.skip_first,
             stride: self.stride,
             context: if spec.blocks[0].attention.causal { Context::Left } else { Context::Both },
             vocabulary: Some(spec.vocabulary),
             pilot: PILOT_DOCUMENTS,
-            ..layerscope_corpus::Settings::new(self.inputs.iter().cloned(), window)
+            ..self.reading()
         })
     }
 }

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use layerscope_corpus::{BatchSize, Spool};
 use layerscope_error::{Line, line, setting};
-use layerscope_report::Manifest;
 use layerscope_report::manifest::Timings;
+use layerscope_report::{Manifest, verify_tables};
 
 use super::event::{Event, Show};
-use super::journey::Journey;
+use super::journey::{Journey, warn};
 use super::plan::{BoundPlan, Plan, SharedText};
 use super::several;
-use super::text::{Found, Text};
+use super::text::{Found, Text, expect_same_text};
 use crate::checkpoint::tokenizer::load_tokenizer;
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
@@ -19,7 +19,7 @@ use crate::process::system;
 use crate::settings::parse::ignored_scheduler;
 use crate::store::folder::Folder;
 use crate::store::state::Fingerprint;
-use crate::store::stored::{MANIFEST, STATE, StoredRun, read_manifest};
+use crate::store::stored::{STATE, StoredRun, read_manifest};
 use crate::store::work::{Work, expect_same};
 use crate::store::write::{Ending, WrittenStates, write_run};
 use crate::tables::make::Resources;
@@ -35,15 +35,21 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
     }
     let bound = BoundPlan::new(plan, folder, shared)?;
     let plan = &bound.plan;
-    let Measured { store, work, written, warnings, timings } = states_of(&bound, cancel, show)?;
-    if let (None, Some(manifest)) = (&written, read_manifest(&store.path(""))?) {
-        show(Event::note(line![format!("{} is complete; start again with ", plan.out.display()), setting("overwrite")]));
-        work.remove()?;
-        return Ok(manifest);
+    let Measured { store, work, written, mut warnings, timings } = states_of(&bound, cancel, show)?;
+    if written.is_none() {
+        match complete(&plan.out) {
+            Ok(Some(manifest)) => {
+                show(Event::note(line![format!("{} is complete; start again with ", plan.out.display()), setting("overwrite")]));
+                work.remove()?;
+                return Ok(manifest);
+            }
+            Ok(None) => {}
+            Err(error) => warn(format!("{error}: done now, from the state"), &mut warnings, show),
+        }
     }
     // Without a limit, no more than the run has taken already.
     let memory = plan.max_memory.unwrap_or_else(|| system::peak().unwrap_or(0));
-    let ending = Ending { resources: Resources { threads: plan.threads, memory }, warnings, timings };
+    let ending = Ending { resources: Resources { threads: plan.threads, memory, cancel: cancel.clone() }, warnings, timings };
     let manifest = write_run(&store, written, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
     if !plan.keep_work {
         work.remove()?;
@@ -75,19 +81,20 @@ fn states_of(bound: &BoundPlan, cancel: &CancelToken, show: &mut Show<'_>) -> Re
     let plan = &bound.plan;
     let store = Folder::create(&plan.out)?;
     let mut work = Work::open(&plan.out)?;
-    if plan.overwrite {
-        [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
-        work.clear()?;
-    }
     let mut warnings = Vec::new();
-    if store.path(STATE).exists() {
-        expect_finished(&store, bound)?;
+    if plan.overwrite {
+        work.replace()?;
+    }
+    if store.path(STATE).exists() && !plan.overwrite {
+        expect_finished(&store, bound, cancel)?;
         return Ok(Measured { store, work, written: None, warnings, timings: None });
     }
+    work.mend(&mut |line| warn(line, &mut warnings, show))?;
     let sizes = vec![BatchSize::everywhere(plan.batch_tokens)];
     let journey = Journey { bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show, passed: 0, sizes };
     let written = Some(plan.device().run(plan.dtype, journey)??);
     let timings = Some(work.timings().timings());
+    work.retire()?;
     Ok(Measured { store, work, written, warnings, timings })
 }
 
@@ -103,18 +110,26 @@ fn tell_choices(plan: &Plan, show: &mut Show<'_>) {
     }
 }
 
-/// Refuses a folder that holds the finished state of another run.
-fn expect_finished(store: &Folder, bound: &BoundPlan) -> Result<()> {
+/// The manifest of a finished run, if all its tables are what it says.
+fn complete(out: &Path) -> Result<Option<Manifest>> {
+    let manifest = read_manifest(out)?;
+    manifest.as_ref().map_or(Ok(()), |manifest| verify_tables(out, manifest))?;
+    Ok(manifest)
+}
+
+/// Refuses a folder that holds the finished state of another run, or of another text.
+fn expect_finished(store: &Folder, bound: &BoundPlan, cancel: &CancelToken) -> Result<()> {
     let run = StoredRun::open(&store.path(""))?;
     let shard = bound.corpus.shard;
-    // The text is not read again only to learn that there is nothing to do: its name stands for it.
+    // The text is not read again only to learn that there is nothing to do: its name stands for it, unless it was touched.
     let with = |mut of: Fingerprint, corpus: &[String], shard: (u32, u32)| {
         of.insert("corpus".to_owned(), serde_json::json!(corpus));
         of.insert("--shard".to_owned(), serde_json::json!(shard));
         of
     };
     let found = with(run.state.about().fingerprint.clone(), &run.facts.corpus.asked_for, run.facts.shard);
-    expect_same(&bound.plan.out, &found, &with(bound.fingerprint()?, &bound.corpus.inputs, (shard.index, shard.count)))
+    expect_same(&bound.plan.out, &found, &with(bound.fingerprint()?, &bound.corpus.inputs, (shard.index, shard.count)))?;
+    expect_same_text(&bound.plan.out, &run, &bound.corpus, cancel)
 }
 
 /// The text as tokens: of an earlier start, of the training this checkpoint belongs to, or new.

@@ -13,6 +13,7 @@ use layerscope_corpus::BatchPlan;
 use layerscope_error::{line, setting};
 
 use crate::error::{Error, Result};
+use crate::store::folder::open_own;
 
 /// Bytes after the states of a batch.
 const CHECKSUM: u64 = 4;
@@ -66,7 +67,7 @@ pub struct Stretch {
 impl Stretch {
     /// Opens the file, creating it where it is missing. What it holds stays until it is written over; what another owner wrote is not read.
     pub fn create(path: &Path, rows: StretchRows, width: usize, owner: u64) -> Result<Stretch> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let file = open_own(path, OpenOptions::new().read(true).write(true).create(true).truncate(false));
         let stretch = Stretch { path: path.to_owned(), file: file.map_err(|source| Error::io(path, source))?, rows, width, owner };
         let bytes = stretch.rows.bytes(width);
         stretch.file.set_len(bytes).map_err(|source| Error::io(path, source))?;

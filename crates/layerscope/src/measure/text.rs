@@ -3,16 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use layerscope_corpus::{Spool, Tokenizer, write_spool};
+use layerscope_corpus::source::{STANDARD_INPUT, Source};
+use layerscope_corpus::{KnownText, Spool, Tokenizer, check_text, write_spool};
 use layerscope_error::{line, setting};
+use layerscope_remote::is_address;
 use serde::{Deserialize, Serialize};
 
 use super::event::{Event, Show};
 use super::timings::Phase;
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
+use crate::store::stamp::InputStamp;
 use crate::store::state::{Fingerprint, differences};
-use crate::store::work::{InputStamp, Work, expect_same};
+use crate::store::stored::StoredRun;
+use crate::store::work::{Work, expect_same};
 
 const SPOOL: &str = "spool";
 const RECORD: &str = "text.json";
@@ -23,6 +27,8 @@ struct Record {
     fingerprint: Fingerprint,
     inputs: Vec<InputStamp>,
     corpus: String,
+    /// Which spool this is.
+    spool: String,
 }
 
 /// The text that a plan asks for, and the folder that keeps its spool.
@@ -61,23 +67,35 @@ impl Text<'_> {
     /// The spool of an earlier start, or a new one.
     pub fn open(&self, tokenizer: impl FnOnce() -> Result<Tokenizer>, cancel: &CancelToken, show: &mut Show<'_>) -> Result<(Spool, Found)> {
         let path = self.path();
-        let record = self.record()?;
+        let record = self.record(show)?;
+        let mut is_lost = false;
         if let Some(record) = &record
             && path.exists()
             && record.inputs.iter().all(InputStamp::is_unchanged)
         {
-            let spool = Spool::open(&path)?;
-            // A pattern may match other files by now.
-            spool.check_corpus(self.settings, cancel.flag())?;
-            return Ok((spool, Found::Unchanged));
+            if let Some(spool) = self.whole_spool(record)? {
+                // A pattern may match other files by now, and standard input bring another text.
+                spool.check_corpus(self.settings, cancel.flag())?;
+                return Ok((spool, Found::Unchanged));
+            }
+            show(Event::warning(format!("{}: damaged; the text is read again", path.display())));
+            self.work.set_aside(SPOOL)?;
+            is_lost = true;
         }
         let again = self.work.path("spool.again");
-        let spool = self.write(&again, tokenizer, cancel, show)?;
+        let spool = self.write(&again, tokenizer, cancel, show).map_err(|error| match is_lost && self.is_piped() {
+            true => Error::refused(line![
+                format!("{}: damaged; give the same text on standard input again, or start again with ", path.display()),
+                setting("overwrite")
+            ]),
+            false => error,
+        })?;
         let known = record.as_ref().map(|record| &record.corpus).or(self.corpus.as_ref());
         if known.is_some_and(|known| *known != spool.fingerprint()) {
             let _ = std::fs::remove_file(&again);
             let changed = record.iter().flat_map(|record| &record.inputs).find(|stamp| !stamp.is_unchanged());
-            let what = changed.map_or("the corpus", |stamp| stamp.path.as_str());
+            let unnamed = if self.is_piped() { "the text on standard input" } else { "the corpus" };
+            let what = changed.map_or(unnamed, |stamp| stamp.path.as_str());
             return Err(Error::changed(line![
                 format!("{what} changed since the run in {} began; start again with ", self.out.display()),
                 setting("overwrite")
@@ -111,9 +129,29 @@ impl Text<'_> {
         Ok(spool)
     }
 
+    /// The spool that belongs to a record; None where it is damaged, or another one.
+    fn whole_spool(&self, record: &Record) -> Result<Option<Spool>> {
+        match Spool::open(&self.path()) {
+            Ok(spool) => Ok(Some(spool).filter(|spool| spool.identity() == record.spool)),
+            Err(layerscope_corpus::Error::Spool { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn is_piped(&self) -> bool {
+        self.settings.inputs.iter().any(|input| input == STANDARD_INPUT)
+    }
+
     /// What the spool there was written from; None where it may be written anew.
-    fn record(&self) -> Result<Option<Record>> {
-        let record: Option<Record> = self.work.read_json(RECORD)?;
+    fn record(&self, show: &mut Show<'_>) -> Result<Option<Record>> {
+        let record: Option<Record> = match self.work.read_json(RECORD) {
+            Err(error @ Error::Damaged { .. }) => {
+                show(Event::warning(format!("{error}; the text is read again")));
+                self.work.set_aside(RECORD)?;
+                None
+            }
+            record => record?,
+        };
         match record {
             Some(record) if self.begun => expect_same(self.out, &record.fingerprint, &self.fingerprint).map(|()| Some(record)),
             record => Ok(record.filter(|record| differences(&record.fingerprint, &self.fingerprint).is_empty())),
@@ -122,6 +160,21 @@ impl Text<'_> {
 
     fn remember(&self, spool: &Spool) -> Result<()> {
         let inputs = spool.inputs().iter().filter_map(|input| InputStamp::of(input)).collect();
-        self.work.write_json(RECORD, &Record { fingerprint: self.fingerprint.clone(), inputs, corpus: spool.fingerprint() })
+        let (corpus, spool) = (spool.fingerprint(), spool.identity());
+        self.work.write_json(RECORD, &Record { fingerprint: self.fingerprint.clone(), inputs, corpus, spool })
     }
+}
+
+/// Refuses to call a run finished whose text has changed since it was read. `folder` holds the run.
+pub fn expect_same_text(folder: &Path, run: &StoredRun, settings: &layerscope_corpus::Settings, cancel: &CancelToken) -> Result<()> {
+    let corpus = &run.facts.corpus;
+    let Some(fingerprint) = run.state.about().fingerprint.get("corpus").and_then(|corpus| corpus.as_str()) else { return Ok(()) };
+    let known = KnownText { inputs: &corpus.inputs, fingerprint };
+    let written = std::fs::metadata(run.state.path()).and_then(|state| state.modified()).ok();
+    // Older programs did not note how inputs looked.
+    let is_unchanged = |source: &Source| match corpus.stamps.is_empty() || is_address(&source.name) {
+        true => source.modified.zip(written).is_none_or(|(modified, written)| modified < written),
+        false => corpus.stamps.iter().any(|stamp| stamp.path == source.name && stamp.is_unchanged()),
+    };
+    Ok(check_text(settings, &known, is_unchanged, folder, cancel.flag())?)
 }

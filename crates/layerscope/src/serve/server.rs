@@ -1,10 +1,12 @@
 //! A web server for the page of some runs, on this machine alone unless told otherwise.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io::ErrorKind as IoKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +18,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use layerscope_report::page::Settings;
+use tokio::task::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
@@ -33,7 +36,10 @@ const HEADERS: [(&str, &str); 6] = [
 ];
 
 /// How long somebody may take to say what they want.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connections at a time. Beyond them, the one that has kept silent for longest makes room: whoever asks is heard at once.
+const CONNECTIONS: usize = 256;
 
 /// How often the server looks whether it should stop.
 const BEAT: Duration = Duration::from_millis(100);
@@ -86,10 +92,11 @@ impl Server {
         let site = Arc::new(self.site);
         let outcome = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
+            let mut guests = Guests::default();
             while !cancel.is_cancelled() {
                 match tokio::time::timeout(BEAT, listener.accept()).await {
                     Err(_) => {}
-                    Ok(Ok((stream, _))) => drop(tokio::spawn(converse(TokioIo::new(stream), Arc::clone(&site)))),
+                    Ok(Ok((stream, _))) => guests.admit(|heard| converse(TokioIo::new(stream), Arc::clone(&site), heard)),
                     // Somebody hung up at once, or there are too many at a time: neither is the end.
                     Ok(Err(_)) => tokio::time::sleep(BEAT).await,
                 }
@@ -101,9 +108,30 @@ impl Server {
     }
 }
 
+/// Who is connected, the oldest first, and whether each has asked for anything yet.
+#[derive(Default)]
+struct Guests(VecDeque<(JoinHandle<()>, Arc<AtomicBool>)>);
+
+impl Guests {
+    fn admit<F: Future<Output = ()> + Send + 'static>(&mut self, converse: impl FnOnce(Arc<AtomicBool>) -> F) {
+        self.0.retain(|(task, _)| !task.is_finished());
+        if self.0.len() >= CONNECTIONS {
+            let silent = self.0.iter().position(|(_, heard)| !heard.load(Ordering::Relaxed)).unwrap_or(0);
+            if let Some((task, _)) = self.0.remove(silent) {
+                task.abort();
+            }
+        }
+        let heard = Arc::new(AtomicBool::new(false));
+        self.0.push_back((tokio::spawn(converse(Arc::clone(&heard))), heard));
+    }
+}
+
 /// One connection, until either side ends it; what goes wrong in it concerns nobody else.
-async fn converse(stream: TokioIo<tokio::net::TcpStream>, site: Arc<Site>) {
-    let service = service_fn(move |request| respond(Arc::clone(&site), request));
+async fn converse(stream: TokioIo<tokio::net::TcpStream>, site: Arc<Site>, heard: Arc<AtomicBool>) {
+    let service = service_fn(move |request| {
+        heard.store(true, Ordering::Relaxed);
+        respond(Arc::clone(&site), request)
+    });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     let _ = server.serve_connection(stream, service).await;
@@ -111,10 +139,10 @@ async fn converse(stream: TokioIo<tokio::net::TcpStream>, site: Arc<Site>) {
 
 async fn respond(site: Arc<Site>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let body_wanted = request.method() != Method::HEAD;
-    let host = request.headers().get(HOST).map(|host| host.to_str().unwrap_or("?").to_owned());
+    let hosts: Vec<String> = request.headers().get_all(HOST).iter().map(|host| host.to_str().unwrap_or("?").to_owned()).collect();
     let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
     // Blocks are read from disk: not on the thread that hears everybody.
-    let answer = tokio::task::spawn_blocking(move || site.answer(&method, &path, host.as_deref())).await;
+    let answer = tokio::task::spawn_blocking(move || site.answer(&method, &path, &hosts)).await;
     let answer =
         answer.unwrap_or_else(|_| Answer { status: 500, headers: Vec::new(), body: Bytes::from_static(b"a defect of Layerscope\n") });
     let mut response = Response::builder().status(answer.status).header(CONTENT_LENGTH, answer.body.len());

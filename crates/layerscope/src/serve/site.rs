@@ -79,9 +79,9 @@ impl Site {
         Ok(Site { folders, settings, local, shown, refreshing: Mutex::default() })
     }
 
-    /// The answer to a request; `path` as it was sent, `host` as the header says.
-    pub fn answer(&self, method: &str, path: &str, host: Option<&str>) -> Answer {
-        if self.local && !host.is_none_or(names_this_machine) {
+    /// The answer to a request; `path` as it was sent, `hosts` as the headers say.
+    pub fn answer(&self, method: &str, path: &str, hosts: &[String]) -> Answer {
+        if self.local && !matches!(hosts, [host] if names_this_machine(host)) {
             return Answer::said(403, "this server answers to names of its own machine only");
         }
         if !matches!(method, "GET" | "HEAD") {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::point_name::PointName;
+use super::stamp::InputStamp;
 use crate::checkpoint::inspect::Inspection;
 use crate::checkpoint::name::model_name;
 use crate::checkpoint::weights::{NormFact, norm_facts};
@@ -124,6 +125,9 @@ pub struct CorpusFacts {
     pub asked_for: Vec<String>,
     /// The files that were found.
     pub inputs: Vec<String>,
+    /// How those that are files looked when they were read; one that changed since is missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stamps: Vec<InputStamp>,
     /// Records read.
     pub records: u64,
     /// Documents measured.
@@ -252,6 +256,7 @@ impl CorpusFacts {
             fingerprint: spool.fingerprint(),
             asked_for: asked_for.to_vec(),
             inputs: spool.inputs().to_vec(),
+            stamps: spool.inputs().iter().filter_map(|input| InputStamp::of(input)).filter(|stamp| stamp.is_before(spool.path())).collect(),
             records: counters.records,
             documents: counters.documents,
             sequences: counters.sequences,

@@ -1,7 +1,10 @@
 //! Writing files so that a crash at any moment leaves either the old file or the new one, whole.
+//!
+//! A symbolic link in a folder of ours is somebody else's: nothing is written or deleted through it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -17,6 +20,16 @@ impl Folder {
     pub fn create(path: &Path) -> Result<Folder> {
         fs::create_dir_all(path).map_err(|source| Error::io(path, source))?;
         Ok(Folder { path: path.to_owned() })
+    }
+
+    /// Opens a folder within one of ours: a symbolic link in its place is refused.
+    pub fn create_own(path: &Path) -> Result<Folder> {
+        match fs::symlink_metadata(path) {
+            Ok(found) if found.is_symlink() => {
+                Err(Error::refused(format!("{}: a symbolic link, through which nothing is written or deleted; remove it", path.display())))
+            }
+            _ => Folder::create(path),
+        }
     }
 
     /// Writes one file wherever it belongs, as [`Folder::put_atomic`] does.
@@ -91,8 +104,34 @@ impl Unsettled {
     }
 }
 
+/// Opens a file of ours with these options, and never through a symbolic link.
+pub fn open_own(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
+    options.custom_flags(libc::O_NOFOLLOW).open(path).map_err(|source| match source.raw_os_error() {
+        Some(libc::ELOOP) => std::io::Error::new(source.kind(), "a symbolic link, through which nothing is written; remove it"),
+        _ => source,
+    })
+}
+
+/// Removes everything in a folder but `spared`, and follows no links.
+pub fn clear(folder: &Path, spared: &str) -> Result<()> {
+    let failed = |path: &Path, source| Error::io(path, source);
+    for entry in fs::read_dir(folder).map_err(|source| failed(folder, source))? {
+        let entry = entry.map_err(|source| failed(folder, source))?;
+        if entry.file_name() == spared {
+            continue;
+        }
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let removed = if is_folder { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+        removed.map_err(|source| failed(&entry.path(), source))?;
+    }
+    Ok(())
+}
+
 fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<File> {
-    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    // A file that nobody else made: what a link of this name leads to is not ours.
+    discard(path);
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+    let mut file = BufWriter::with_capacity(1 << 20, file);
     write(&mut file)?;
     file.into_inner().map_err(|error| error.into_error())
 }

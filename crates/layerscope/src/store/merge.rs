@@ -18,7 +18,7 @@ use super::point_name::PointName;
 use super::state::{About, Fingerprint, StateFile, differences, write_state};
 use super::stored::StoredRun;
 use super::work::Work;
-use super::write::{Ending, LegStates, WrittenStates, open_emptied, write_run, write_states};
+use super::write::{Ending, LegStates, WrittenStates, open_replacing, write_run, write_states};
 use crate::error::{Error, Result};
 use crate::measure::kept::{Kept, KeptKey};
 use crate::process::cancel::CancelToken;
@@ -42,7 +42,8 @@ pub fn merge(shards: &[PathBuf], out: &Path, settings: MergeSettings, show: &mut
 
 /// The same for folders of this machine.
 pub fn merge_folders(folders: &[PathBuf], out: &Path, settings: MergeSettings, show: &mut dyn FnMut(PointName)) -> Result<Manifest> {
-    let (store, work, written, warning) = merge_states(folders, out, settings, true, show)?;
+    let (store, mut work, written, warning) = merge_states(folders, out, settings, true, show)?;
+    work.retire()?;
     let ending = Ending { warnings: warning.into_iter().collect(), ..Ending::default() };
     let manifest = write_run(&store, Some(written), &ending, &mut |_, _| {})?;
     work.remove()?;
@@ -53,7 +54,8 @@ pub fn merge_folders(folders: &[PathBuf], out: &Path, settings: MergeSettings, s
 pub fn merge_part(shards: &[PathBuf], out: &Path) -> Result<()> {
     let settled = |folders: &[PathBuf], here: &Path| {
         let settings = MergeSettings { overwrite: true, allow_devices: false };
-        let (_, work, written, _) = merge_states(folders, here, settings, false, &mut |_| {})?;
+        let (_, mut work, written, _) = merge_states(folders, here, settings, false, &mut |_| {})?;
+        work.retire()?;
         written.settle()?;
         work.remove()
     };
@@ -86,14 +88,14 @@ fn merge_states(
     {
         return Err(Error::refused(line![format!("{} is one of the shards; choose another ", shard.display()), setting("out")]));
     }
-    let (store, work) = open_emptied(out, settings.overwrite)?;
-    let scratch = Folder::create(&work.path(""))?;
     let mut merged = Merged::of(&shards, missing.is_empty(), settings.allow_devices)?;
     let fingerprint = &shards[0].state.about().fingerprint;
+    let (store, work) = open_replacing(out, settings.overwrite, fingerprint)?;
+    let scratch = Folder::create_own(&work.path(""))?;
     let mut parts = Vec::with_capacity(merged.facts.points.len());
     for point in &merged.facts.points {
         show(point.at);
-        let state = merged.point(&shards, point)?;
+        let state = shards[0].computed(|| merged.point(&shards, point))?;
         let name = format!("{}.safetensors", point.at.stored());
         let mut tensors = Tensors::default();
         tensors.nest(&point.at.stored(), state.encode());
@@ -144,10 +146,14 @@ fn open_shards(folders: &[PathBuf], allow_devices: bool) -> Result<(Vec<StoredRu
         match &first {
             None => first = Some((StateFile::open(run.state.path())?, count, folder)),
             Some((state, of, other)) => {
+                let first_facts = &shards.values().next().map_or(&run, |first| first).facts;
                 let compared = |state: &StateFile| if allow_devices { without_device(state) } else { state.about().fingerprint.clone() };
                 let mut differing = differences(&compared(state), &compared(&run.state));
                 if differing.is_empty() && *of != count {
                     differing = format!("it is one of {of} shards there and one of {count} here");
+                }
+                if differing.is_empty() && !is_alike(first_facts, &run.facts) {
+                    differing = "other points, tokens or sizes of samples are in it".to_owned();
                 }
                 if !differing.is_empty() {
                     let line = format!("{} does not belong to {}: {differing}", folder.display(), other.display());
@@ -167,11 +173,23 @@ fn open_shards(folders: &[PathBuf], allow_devices: bool) -> Result<(Vec<StoredRu
         shards.insert(run.facts.parts()[0], run);
     }
     let count = first.map_or(0, |(_, count, _)| count);
-    let missing = (0..count).filter(|index| !known.contains_key(index)).map(|index| index.to_string()).collect();
+    let missing: Vec<u32> = (0..count).filter(|index| !known.contains_key(index)).take(NAMED + 1).collect();
+    let named = missing.iter().take(NAMED).map(u32::to_string);
+    let missing = named.chain((missing.len() > NAMED).then(|| "...".to_owned())).collect();
     match shards.is_empty() {
         true => Err(Error::usage("there are no shards to merge: give their folders".to_owned())),
         false => Ok((shards.into_values().collect(), missing)),
     }
+}
+
+/// So many missing shards are named.
+const NAMED: usize = 20;
+
+/// Whether two parts have states of the same points and keep states of the same tokens.
+fn is_alike(one: &Facts, other: &Facts) -> bool {
+    let points = |facts: &Facts| facts.points.iter().map(|point| (point.at, facts.width_of(point))).collect::<Vec<_>>();
+    let kept = |facts: &Facts| (facts.chosen.clone(), facts.token_states, facts.sample_states);
+    points(one) == points(other) && kept(one) == kept(other)
 }
 
 /// What is known before any point is merged.

@@ -92,8 +92,10 @@ pub fn fetch_all(runs: &[PathBuf]) -> Result<Vec<Located>> {
 /// Removes everything in a folder or at an address; it is no error if there is nothing.
 pub fn remove(run: &Path) -> Result<()> {
     let Some(address) = address_of(run) else {
-        return match fs::remove_dir_all(run) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(Error::io(run, source)),
+        // Without a slash at its end, a symbolic link is removed and not followed.
+        let run: PathBuf = run.components().collect();
+        return match fs::remove_dir_all(&run) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(Error::io(&run, source)),
             _ => Ok(()),
         };
     };

@@ -3,10 +3,14 @@
 pub(crate) mod facts;
 pub(crate) mod folder;
 pub(crate) mod load;
+mod lock;
 pub(crate) mod manifest;
 pub(crate) mod merge;
 pub(crate) mod mirror;
 pub(crate) mod point_name;
+mod replaced;
+mod sealed;
+pub(crate) mod stamp;
 pub(crate) mod state;
 pub(crate) mod stored;
 pub(crate) mod work;

@@ -1,11 +1,11 @@
 //! A finished or finishing run, read back: its states and who they are.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use layerscope_corpus::DocumentId;
-use layerscope_error::{line, setting};
 use layerscope_report::Manifest;
 use layerscope_stats::PointState;
 use layerscope_stats::sketch::{HashSample, Sketches, Tensor, Tensors, TokenSamples, Values};
@@ -23,6 +23,8 @@ use crate::tables::make::{PointSource, Resources, Tables, norm_tables, tables};
 pub const STATE: &str = "state.safetensors";
 /// The kept states.
 pub const SAMPLE: &str = "sample.safetensors";
+/// Where a state says which kept states belong to it.
+pub const SAMPLE_DIGEST: &str = "sample";
 /// Written last.
 pub const MANIFEST: &str = "manifest.json";
 
@@ -33,8 +35,8 @@ pub fn read_manifest(folder: &Path) -> Result<Option<Manifest>> {
         return Ok(None);
     }
     let text = std::fs::read(&path).map_err(|source| Error::io(&path, source))?;
-    let unreadable = |_| Error::damaged(&path, line!["unreadable; start again with ", setting("overwrite")]);
-    serde_json::from_slice(&text).map(Some).map_err(unreadable)
+    let again = |problem| Error::damaged(&path, format!("{problem}; give the command of the run again to make it anew"));
+    Manifest::from_sealed(&text).map(Some).map_err(again)
 }
 
 /// The two state files of a run.
@@ -57,29 +59,79 @@ impl StoredRun {
                 folder.display()
             )));
         }
-        StoredRun::of_files(&path, &folder.join(SAMPLE))
+        let run = StoredRun::of_files(&path, &folder.join(SAMPLE))?;
+        // Where the run is finished, its manifest says which state its tables are of.
+        let expected = read_manifest(folder).ok().flatten().and_then(|manifest| manifest.state);
+        match expected.is_none_or(|expected| expected == run.state.digest()) {
+            true => Ok(run),
+            false => {
+                Err(Error::mismatch(format!("{} belongs to another run than manifest.json beside it; put its own back", path.display())))
+            }
+        }
     }
 
     /// Opens the run in two files.
     pub fn of_files(state: &Path, sample: &Path) -> Result<StoredRun> {
         let (state, sample) = (StateFile::open(state)?, StateFile::open(sample)?);
         sample.expect(&state.about().fingerprint)?;
+        // Shards have one fingerprint: only the digest tells their samples apart. Older programs wrote none.
+        if state.about().details[SAMPLE_DIGEST].as_str().is_some_and(|own| own != sample.digest()) {
+            let line = format!("{} belongs to another run or shard than {}", sample.path().display(), state.path().display());
+            return Err(Error::mismatch(format!("{line}; put its own back, or measure again")));
+        }
         let facts = serde_json::from_value(state.about().details.clone())
             .map_err(|error| Error::damaged(state.path(), format!("unreadable details ({error})")))?;
-        Ok(StoredRun { state, sample, facts })
+        let run = StoredRun { state, sample, facts };
+        run.check_points()?;
+        Ok(run)
+    }
+
+    /// The details name the points that have numbers, each once.
+    fn check_points(&self) -> Result<()> {
+        let named: Vec<String> = self.facts.points.iter().map(|point| point.at.stored()).collect();
+        let distinct: BTreeSet<&str> = named.iter().map(String::as_str).collect();
+        let prefix = |name: &str| name.match_indices('.').nth(1).map_or(name.len(), |(at, _)| at);
+        let stored: BTreeSet<&str> = self.state.names().map(|name| &name[..prefix(name)]).collect();
+        match distinct.len() == named.len() && distinct == stored {
+            true => Ok(()),
+            false => Err(self.damaged("its details name other points than it has numbers of".to_owned())),
+        }
     }
 
     /// The state of one point; its kept states are left on disk.
     pub fn point(&self, at: PointName) -> Result<PointState> {
-        Ok(PointState::decode(&mut self.state.read(&at.stored())?)?)
+        let mut tensors = self.state.read(&at.stored())?;
+        if let Some(name) = tensors.not_finite() {
+            return Err(self.damaged(format!("`{}.{name}` has numbers that are not finite", at.stored())));
+        }
+        let state = PointState::decode(&mut tensors)?;
+        let expected =
+            (self.facts.groups.len(), self.facts.points.iter().find(|point| point.at == at).map(|point| self.facts.width_of(point)));
+        match (state.moments.group_count(), Some(state.dim())) == expected {
+            true => Ok(state),
+            false => Err(self.damaged(format!("{at} has other groups or components than its details say"))),
+        }
+    }
+
+    /// Computes with what the file holds. Its checksums are right and still its numbers may make no sense: that is an error, not a panic.
+    pub fn computed<T>(&self, compute: impl FnOnce() -> Result<T>) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(compute)).unwrap_or_else(|_| Err(self.damaged("its contents do not fit together".to_owned())))
+    }
+
+    fn damaged(&self, problem: String) -> Error {
+        Error::damaged(self.state.path(), format!("{problem}; it is damaged or of another program; measure again"))
     }
 
     /// The kept states of one point.
     pub fn kept_states(&self, at: PointName) -> Result<Vec<f32>> {
         match self.sample.read(&at.stored())?.0.remove("kept").map(|tensor| tensor.values) {
-            Some(Values::F32(values)) => Ok(values.into_owned()),
-            _ => Err(Error::damaged(self.sample.path(), format!("no kept states of {at}"))),
+            Some(Values::F32(values)) if values.len() == self.sample.length("keys.class") * self.width(at) => Ok(values.into_owned()),
+            _ => Err(Error::damaged(self.sample.path(), format!("no kept states of {at}, or not as many as it names"))),
         }
+    }
+
+    fn width(&self, at: PointName) -> usize {
+        self.facts.points.iter().find(|point| point.at == at).map_or(0, |point| self.facts.width_of(point))
     }
 
     /// Who the kept states are.
@@ -91,6 +143,9 @@ impl StoredRun {
         };
         let (class, hash, file, record) = (column("class")?, column("hash")?, column("file")?, column("record")?);
         let (chunk, position, token) = (column("chunk")?, column("position")?, column("token")?);
+        if [&hash, &file, &record, &chunk, &position, &token].iter().any(|other| other.len() != class.len()) {
+            return Err(Error::damaged(self.sample.path(), "the columns of `keys` differ in length"));
+        }
         let mut classes: Vec<Vec<KeptKey>> = vec![Vec::new(); self.facts.chosen.len() + 1];
         for (i, &class) in class.iter().enumerate() {
             let document = DocumentId { file: file[i] as u32, record: record[i], chunk: chunk[i] as u32 };
@@ -99,17 +154,20 @@ impl StoredRun {
                 classes.get_mut(class as usize).ok_or_else(|| Error::damaged(self.sample.path(), "a kept state without a class"))?;
             place.push(KeptKey { hash: hash[i], item });
         }
+        if !class.is_sorted() || !classes.iter().all(|keys| keys.is_sorted_by(|a, b| a < b)) {
+            return Err(Error::damaged(self.sample.path(), "the kept states are not in their order"));
+        }
         Ok(Kept::from_classes(classes))
     }
 
     /// All tables, computed from the state.
-    pub fn tables(&self, resources: Resources, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
-        tables(&self.facts, &StoredPoints::new(self)?, resources, show)
+    pub fn tables(&self, resources: &Resources, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
+        self.computed(|| tables(&self.facts, &StoredPoints::new(self)?, resources, show))
     }
 
     /// The tables of norms and cosines alone.
     pub fn norm_tables(&self) -> Result<Tables> {
-        norm_tables(&self.facts, &StoredPoints::new(self)?)
+        self.computed(|| norm_tables(&self.facts, &StoredPoints::new(self)?))
     }
 }
 
@@ -171,7 +229,10 @@ impl PointSource for StoredPoints<'_> {
 
     fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)> {
         let (states, dim) = (self.run.kept_states(point.at)?, self.run.facts.width_of(point));
-        Ok((self.kept.sample(&states, dim)?, self.kept.tokens(&states, dim, self.run.facts.token_states, &self.chosen)?))
+        Ok((
+            self.kept.sample(&states, dim)?,
+            self.kept.tokens(&states, dim, self.run.facts.token_states.min(self.kept.len()), &self.chosen)?,
+        ))
     }
 
     fn document(&self, number: u64) -> Option<String> {

@@ -1,12 +1,11 @@
 //! The folder `.work` of an unfinished run: its lock, its plan, its spool and its checkpoints.
 
-use std::fs::{self, File, TryLockError};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use layerscope_corpus::BatchSize;
+use layerscope_corpus::{BatchPlan, BatchSize};
 use layerscope_error::{line, setting};
 use layerscope_model::Point;
 use layerscope_report::manifest::Timings;
@@ -20,8 +19,13 @@ use crate::error::{Error, Result};
 use crate::measure::route::Route;
 use crate::measure::timings::{Phase, Stopwatch};
 use crate::store::folder::Folder;
+use crate::store::lock::try_lock;
 use crate::store::point_name::PointName;
+use crate::store::replaced;
+use crate::store::sealed::{read_sealed, write_sealed};
+use crate::store::stamp::InputStamp;
 use crate::store::state::{About, Fingerprint, StateFile, differences, write_state};
+use crate::store::stored::{MANIFEST, STATE};
 
 /// Saving may take this fraction of the time.
 const SAVING_SHARE: f64 = 0.05;
@@ -29,7 +33,10 @@ const SAVING_SHARE: f64 = 0.05;
 /// How long to wait for the lock of a process that may just be ending.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
-const PLAN: &str = "plan.json";
+/// The folder of an unfinished run.
+pub const WORK: &str = ".work";
+/// Its plan: with it a run can be resumed.
+pub const PLAN: &str = "plan.json";
 
 /// What a resumed run must find unchanged, and what it need not compute again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,51 +51,22 @@ pub struct SavedPlan {
     pub sizes: Vec<BatchSize>,
 }
 
-/// A plan as it lies on disk: one wrong digit of a threshold must not go unnoticed.
-#[derive(Serialize, Deserialize)]
-struct Sealed {
-    checksum: u32,
-    plan: Value,
-}
-
-/// CRC-32 of a value as JSON.
-fn checksum(value: &Value) -> u32 {
-    crc32fast::hash(value.to_string().as_bytes())
-}
-
-/// How a file looked when it was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InputStamp {
-    /// Its path.
-    pub path: String,
-    /// Its size.
-    pub bytes: u64,
-    /// When it was last changed, in nanoseconds.
-    pub modified: u64,
-}
-
-impl InputStamp {
-    /// Of an input that is a file; others have none.
-    pub fn of(path: &str) -> Option<InputStamp> {
-        let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-        let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH).duration_since(UNIX_EPOCH).unwrap_or_default();
-        Some(InputStamp { path: path.to_owned(), bytes: metadata.len(), modified: modified.as_nanos() as u64 })
-    }
-
-    /// Whether the file still looks so.
-    pub fn is_unchanged(&self) -> bool {
-        InputStamp::of(&self.path).as_ref() == Some(self)
-    }
-}
-
 /// The folder, held by this process alone.
 pub struct Work {
+    /// The folder of the run.
+    out: PathBuf,
     store: Folder,
     _lock: File,
+    /// Whether the run that was here is being replaced and can still come back.
+    replacing: bool,
+    /// The way through the model and the text: states of another way are not this run's.
+    route: Mutex<Option<Value>>,
     /// Which of the two checkpoint files is written next.
     turn: usize,
     /// The batch that comes after the last checkpoint.
     reached: usize,
+    /// The first sequence of every batch, and the end: states of other batches are not this run's either.
+    sequences: Vec<u64>,
     saved: Instant,
     saving: Duration,
     begun: Instant,
@@ -107,6 +85,7 @@ pub struct Restored {
 
 /// Writes the states of a finished leg while the next one goes on.
 pub struct LegWriter {
+    out: PathBuf,
     store: Folder,
     about: About,
     blocks: usize,
@@ -120,6 +99,7 @@ impl LegWriter {
         let mut about = self.about.clone();
         about.details["massive"] = states.iter().map(|(_, state)| state.moments.massive_threshold().map(f64::to_bits)).collect();
         write_state(&self.store, &leg_name(self.leg), &about, &all_tensors(self.blocks, &states))?.settle()?;
+        retire(&self.out)?;
         (0..2).try_for_each(|turn| self.store.remove(&checkpoint_name(self.leg, turn)))
     }
 }
@@ -139,19 +119,33 @@ impl Work {
             }
             std::thread::sleep(PAUSE);
         };
+        replaced::recover(&out.join(WORK))?;
         let (saved, begun) = (Instant::now(), Instant::now());
-        Ok(Work { store, _lock: lock, turn: 0, reached: 0, saved, saving: Duration::ZERO, begun, before: 0.0, timings: Arc::default() })
+        Ok(Work {
+            out: out.to_owned(),
+            store,
+            _lock: lock,
+            replacing: false,
+            route: Mutex::default(),
+            turn: 0,
+            reached: 0,
+            sequences: Vec::new(),
+            saved,
+            saving: Duration::ZERO,
+            begun,
+            before: 0.0,
+            timings: Arc::default(),
+        })
     }
 
-    /// Removes everything an earlier run left.
-    pub fn clear(&self) -> Result<()> {
-        let folder = self.store.path("");
-        for entry in fs::read_dir(&folder).map_err(|source| Error::io(&folder, source))? {
-            let path = entry.map_err(|source| Error::io(&folder, source))?.path();
-            if path.file_name().is_some_and(|name| name != "lock") {
-                fs::remove_file(&path).map_err(|source| Error::io(&path, source))?;
-            }
+    /// Makes room for a new run. The run that was here, finished or not, comes back unless the new one gets as far as [`Work::retire`].
+    pub fn replace(&mut self) -> Result<()> {
+        let folder = self.out.join(WORK);
+        match self.store.path(PLAN).exists() {
+            true => replaced::put_aside(&folder)?,
+            false => replaced::empty(&folder)?,
         }
+        self.replacing = true;
         Ok(())
     }
 
@@ -169,6 +163,29 @@ impl Work {
         Ok(())
     }
 
+    /// The new run has states on disk: the run that was here goes.
+    pub fn retire(&mut self) -> Result<()> {
+        self.replacing = false;
+        retire(&self.out)
+    }
+
+    /// Looks whether the plan can be read. A damaged one is set aside: the way is planned anew, and states of the same way are used.
+    pub fn mend(&self, warn: &mut dyn FnMut(String)) -> Result<()> {
+        match self.saved_plan() {
+            Err(error @ Error::Damaged { .. }) => {
+                warn(format!("{error}; planned anew"));
+                self.set_aside(PLAN)
+            }
+            found => found.map(drop),
+        }
+    }
+
+    /// Gives a damaged file another name, so that it is neither used nor lost.
+    pub fn set_aside(&self, name: &str) -> Result<()> {
+        let path = self.store.path(name);
+        fs::rename(&path, self.store.path(&format!("{name}.damaged"))).map_err(|source| Error::io(&path, source))
+    }
+
     /// A file of the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.store.path(name)
@@ -176,36 +193,56 @@ impl Work {
 
     /// The plan of an earlier run, if it got so far.
     pub fn saved_plan(&self) -> Result<Option<SavedPlan>> {
-        let sealed: Option<Sealed> = self.read_json(PLAN)?;
-        let Some(sealed) = sealed else { return Ok(None) };
-        let plan = if sealed.checksum == checksum(&sealed.plan) { serde_json::from_value(sealed.plan).ok() } else { None };
-        plan.map(Some).ok_or_else(|| self.damaged(PLAN))
+        let plan: Option<SavedPlan> = self.read_json(PLAN)?;
+        if let Some(plan) = &plan {
+            *self.route() = Some(way(&plan.route));
+        }
+        Ok(plan)
     }
 
     /// Saves the plan; from then on the run can be resumed.
     pub fn save_plan(&self, plan: &SavedPlan) -> Result<()> {
-        let plan = serde_json::to_value(plan).map_err(|error| Error::io(&self.store.path(PLAN), error.into()))?;
-        self.write_json(PLAN, &Sealed { checksum: checksum(&plan), plan })
+        *self.route() = Some(way(&plan.route));
+        self.write_json(PLAN, plan)
     }
 
     /// A file of the folder as a value, if it is there.
     pub fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
-        let path = self.store.path(name);
-        match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|_| self.damaged(name)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io(&path, error)),
-        }
+        read_sealed(&self.store.path(name))
     }
 
     /// Writes a value as a file of the folder.
     pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_vec_pretty(value).map_err(|error| Error::io(&self.store.path(name), error.into()))?;
-        self.store.put_atomic(name, |out| out.write_all(&text))
+        write_sealed(&self.store, name, value)
     }
 
-    fn damaged(&self, name: &str) -> Error {
-        Error::damaged(&self.store.path(name), line!["damaged; start again with ", setting("overwrite")])
+    /// Writes a file of the folder.
+    pub fn put(&self, name: &str, content: &[u8]) -> Result<()> {
+        self.store.put_atomic(name, |out| out.write_all(content))
+    }
+
+    /// What a file of states says of its place in the run.
+    fn details(&self, next: usize) -> Value {
+        let sequence = self.sequences.get(next);
+        let (seconds, timings, route) = (self.seconds(), self.timings.timings(), self.route().clone());
+        json!({ "next": next, "sequence": sequence, "seconds": seconds, "timings": timings, "route": route })
+    }
+
+    /// Whether a file of states is of the way that this run goes. Older programs did not say.
+    fn is_of_route(&self, file: &StateFile) -> bool {
+        let details = &file.about().details;
+        let is_at = |next: usize| details["sequence"].as_u64() == self.sequences.get(next).copied();
+        let is_same = self.route().as_ref().is_none_or(|route| *route == details["route"]) && next(file).is_none_or(is_at);
+        details["route"].is_null() || is_same
+    }
+
+    fn route(&self) -> MutexGuard<'_, Option<Value>> {
+        self.route.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on, the batches of this plan are counted.
+    pub fn count(&mut self, batches: &BatchPlan) {
+        self.sequences = (0..=batches.len()).map(|batch| batches.first_sequence(batch)).collect();
     }
 
     /// Time spent so far, over all interruptions.
@@ -248,9 +285,9 @@ impl Work {
         states: &[(Point, &PointState)],
     ) -> Result<()> {
         let start = Instant::now();
-        let details = json!({ "next": next, "seconds": self.seconds(), "timings": self.timings.timings() });
-        let about = About { fingerprint: fingerprint.clone(), details };
+        let about = About { fingerprint: fingerprint.clone(), details: self.details(next) };
         write_state(&self.store, &checkpoint_name(leg, self.turn), &about, &all_tensors(blocks, states))?.settle()?;
+        self.retire()?;
         (self.turn, self.reached) = (1 - self.turn, next);
         (self.saved, self.saving) = (Instant::now(), start.elapsed());
         self.timings.add(Phase::Write, start.elapsed().as_secs_f64());
@@ -276,7 +313,7 @@ impl Work {
             }
             match StateFile::open(&path) {
                 Ok(file) => {
-                    if let Some(next) = next(&file).filter(|next| *next > first) {
+                    if let Some(next) = next(&file).filter(|next| *next > first && self.is_of_route(&file)) {
                         file.expect(fingerprint)?;
                         found.push((next, turn, file));
                     }
@@ -300,8 +337,8 @@ impl Work {
 
     /// What writes the states of a leg that is finished; on any thread.
     pub fn leg_writer(&self, fingerprint: &Fingerprint, blocks: usize, leg: usize, next: usize) -> LegWriter {
-        let details = json!({ "next": next, "seconds": self.seconds(), "timings": self.timings.timings() });
-        LegWriter { store: self.store.clone(), about: About { fingerprint: fingerprint.clone(), details }, blocks, leg }
+        let about = About { fingerprint: fingerprint.clone(), details: self.details(next) };
+        LegWriter { out: self.out.clone(), store: self.store.clone(), about, blocks, leg }
     }
 
     /// The states of a leg after the stretches that it has finished, if there are any and they are whole, with the batch that comes next.
@@ -318,6 +355,9 @@ impl Work {
         match self.open_leg(leg).and_then(|file| file.verify().map(|()| file)) {
             Ok(file) => {
                 file.expect(fingerprint)?;
+                if !self.is_of_route(&file) {
+                    return Ok(None);
+                }
                 self.resume_time(&file);
                 Ok(next(&file).map(|next| (next, file)))
             }
@@ -334,31 +374,35 @@ impl Work {
         StateFile::open(&self.store.path(&leg_name(leg)))
     }
 
-    /// Removes the whole folder.
-    pub fn remove(self) -> Result<()> {
-        let folder = self.store.path("");
-        fs::remove_dir_all(&folder).map_err(|source| Error::io(&folder, source))
+    /// Removes the whole folder. Whoever just waits for its lock may keep it from going, which is no fault of this run.
+    pub fn remove(mut self) -> Result<()> {
+        self.replacing = false;
+        let folder = self.out.join(WORK);
+        replaced::empty(&folder)?;
+        let _ = fs::remove_file(folder.join("lock"));
+        let _ = fs::remove_dir(&folder);
+        Ok(())
     }
 }
 
-/// The folder and its lock, unless somebody else has it.
-fn try_lock(out: &Path) -> Result<Option<(Folder, File)>> {
-    let store = Folder::create(&out.join(".work"))?;
-    let path = store.path("lock");
-    let lock = match File::create(&path) {
-        // Whoever held the folder has just removed it.
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        lock => lock.map_err(|source| Error::io(&path, source))?,
-    };
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(source)) => return Err(Error::io(&path, source)),
+impl Drop for Work {
+    /// The new run came to nothing: what was here before is here again.
+    fn drop(&mut self) {
+        let folder = self.out.join(WORK);
+        if self.replacing && replaced::is_aside(&folder) {
+            // The next process ends what cannot be done now.
+            let _ = replaced::bring_back(&folder);
+        } else if self.replacing && [STATE, MANIFEST].iter().any(|name| self.out.join(name).exists()) {
+            let _ = replaced::empty(&folder);
+        }
     }
-    // A lock on a file that is gone guards nothing.
-    let same = |own: fs::Metadata| fs::metadata(&path).is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
-    let own = lock.metadata().map_err(|source| Error::io(&path, source))?;
-    Ok(same(own).then_some((store, lock)))
+}
+
+/// Removes the run that was here. The state goes first: a manifest without a state stands for nothing that could be resumed.
+fn retire(out: &Path) -> Result<()> {
+    let store = Folder::create(out)?;
+    [STATE, MANIFEST].into_iter().try_for_each(|name| store.remove(name))?;
+    replaced::forget(&out.join(WORK))
 }
 
 /// Refuses to continue a run of another model, corpus or setting, and says what differs.
@@ -373,6 +417,11 @@ pub fn expect_same(out: &Path, there: &Fingerprint, here: &Fingerprint) -> Resul
         ", or start again with ",
         setting("overwrite")
     ]))
+}
+
+/// A route as files of states state it. A run of one leg may change the size of its batches on the way.
+fn way(route: &Route) -> Value {
+    if route.legs.len() > 1 { json!(route) } else { json!({ "legs": route.legs }) }
 }
 
 /// The batch that comes after those in a file.

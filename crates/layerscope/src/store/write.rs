@@ -7,7 +7,7 @@ use std::time::Instant;
 use layerscope_compute::parallel::in_order;
 use layerscope_error::{line, setting};
 use layerscope_model::Point;
-use layerscope_report::manifest::Timings;
+use layerscope_report::manifest::{FileDigest, Timings};
 use layerscope_report::{Manifest, Table, export};
 use layerscope_stats::PointState;
 use layerscope_stats::sketch::Tensors;
@@ -16,37 +16,55 @@ use serde_json::Value;
 use super::facts::Facts;
 use super::folder::{Folder, Unsettled};
 use super::manifest::of_run;
-use super::state::{About, Fingerprint, StateFile, join_states, write_state};
-use super::stored::{MANIFEST, SAMPLE, STATE, StoredRun, key_tensors};
-use super::work::{Work, all_tensors};
+use super::state::{About, Draft, Fingerprint, StateFile, differences, join_states, write_state};
+use super::stored::{MANIFEST, SAMPLE, SAMPLE_DIGEST, STATE, StoredRun, key_tensors};
+use super::work::{PLAN, WORK, Work, all_tensors};
 use crate::checkpoint::weights::norms_table;
 use crate::error::{Error, Result};
 use crate::measure::kept::Kept;
 use crate::measure::timings::shared_among;
+use crate::process::cancel::CancelToken;
 use crate::process::system;
 use crate::process::threads::joined;
 use crate::tables::make::{Resources, Tables};
 
-/// Refuses a folder that holds a run, unless it may be overwritten.
+/// The files of a run that its manifest names, each as it was written.
+pub type Files = BTreeMap<String, FileDigest>;
+
+/// Refuses a folder that holds a run, finished or to be resumed, unless it may be overwritten.
 pub fn refuse_run(out: &Path, overwrite: bool) -> Result<()> {
-    match out.join(STATE).exists() && !overwrite {
-        true => Err(Error::refused(line![
-            format!("{} holds a run already; choose another ", out.display()),
-            setting("out"),
-            ", or give ",
-            setting("overwrite")
-        ])),
+    match !overwrite && (out.join(MANIFEST).exists() || out.join(WORK).join(PLAN).exists()) {
+        true => Err(holds_run(out)),
         false => Ok(()),
     }
 }
 
-/// A run folder for new states and its working folder; the run that it held is gone.
-pub fn open_emptied(out: &Path, overwrite: bool) -> Result<(Folder, Work)> {
-    let store = Folder::create(out)?;
+/// The same where states of this fingerprint are about to be written: a command that was killed on its way to the manifest goes on.
+fn refuse_other_run(out: &Path, overwrite: bool, fingerprint: &Fingerprint) -> Result<()> {
     refuse_run(out, overwrite)?;
-    let work = Work::open(out)?;
-    [MANIFEST, STATE].into_iter().try_for_each(|name| store.remove(name))?;
-    work.clear()?;
+    let state = out.join(STATE);
+    let is_own = |state: StateFile| differences(&state.about().fingerprint, fingerprint).is_empty();
+    match overwrite || !state.exists() || StateFile::open(&state).is_ok_and(is_own) {
+        true => Ok(()),
+        false => Err(holds_run(out)),
+    }
+}
+
+fn holds_run(out: &Path) -> Error {
+    Error::refused(line![
+        format!("{} holds a run already; choose another ", out.display()),
+        setting("out"),
+        ", or give ",
+        setting("overwrite")
+    ])
+}
+
+/// A run folder for new states of this fingerprint, and its working folder. The run that it holds stays until [`Work::retire`].
+pub fn open_replacing(out: &Path, overwrite: bool, fingerprint: &Fingerprint) -> Result<(Folder, Work)> {
+    refuse_other_run(out, overwrite, fingerprint)?;
+    let store = Folder::create(out)?;
+    let mut work = Work::open(out)?;
+    work.replace()?;
     Ok((store, work))
 }
 
@@ -81,8 +99,11 @@ impl WrittenStates {
 /// Writes the states of all legs into the two files of the run.
 pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, kept: &Kept, legs: &LegStates) -> Result<WrittenStates> {
     let is_kept = |name: &str| name.ends_with(".kept");
-    let details = serde_json::to_value(facts).map_err(|error| Error::io(&store.path(STATE), error.into()))?;
-    let about = About { fingerprint: fingerprint.clone(), details };
+    let mut details = serde_json::to_value(facts).map_err(|error| Error::io(&store.path(STATE), error.into()))?;
+    let mut about = |sample: &Draft<'_>| {
+        details[SAMPLE_DIGEST] = sample.digest().into();
+        About { fingerprint: fingerprint.clone(), details: details.take() }
+    };
     let keys = About { fingerprint: fingerprint.clone(), details: Value::Null };
     let mut key_tensors = key_tensors(kept);
     match legs {
@@ -90,9 +111,11 @@ pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, ke
             let states: Vec<(Point, &PointState)> = states.iter().map(|(at, state)| (*at, state)).collect();
             let (kept, sketches) = all_tensors(facts.model.layers, &states).0.into_iter().partition(|(name, _)| is_kept(name));
             key_tensors.0.extend::<BTreeMap<_, _>>(kept);
+            let (sample, sketches) = (Draft::of(SAMPLE, &keys, &key_tensors)?, Tensors(sketches));
+            let about = about(&sample);
             std::thread::scope(|scope| {
-                let sample = scope.spawn(|| write_state(store, SAMPLE, &keys, &key_tensors));
-                let state = write_state(store, STATE, &about, &Tensors(sketches));
+                let sample = scope.spawn(|| sample.write(store));
+                let state = write_state(store, STATE, &about, &sketches);
                 Ok(WrittenStates { sample: joined(sample)?, state: state? })
             })
         }
@@ -100,9 +123,11 @@ pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, ke
             write_state(store, "keys.partial.safetensors", &keys, &key_tensors)?.settle()?;
             let key_file = StateFile::open(&store.path("keys.partial.safetensors"))?;
             let parts: Vec<&StateFile> = files.iter().chain([&key_file]).collect();
-            let sample = join_states(store, SAMPLE, &keys, &parts, |name| is_kept(name) || name.starts_with("keys."))?;
+            let sample = join_states(SAMPLE, &keys, &parts, |name| is_kept(name) || name.starts_with("keys."))?;
+            let about = about(&sample);
+            let sample = sample.write(store)?;
             store.remove("keys.partial.safetensors")?;
-            let state = join_states(store, STATE, &about, &files.iter().collect::<Vec<_>>(), |name| !is_kept(name))?;
+            let state = join_states(STATE, &about, &files.iter().collect::<Vec<_>>(), |name| !is_kept(name))?.write(store)?;
             Ok(WrittenStates { sample, state })
         }
     }
@@ -120,7 +145,8 @@ pub struct Ending {
 
 impl Default for Ending {
     fn default() -> Ending {
-        Ending { resources: Resources { threads: system::processors(), memory: system::at_hand() }, warnings: Vec::new(), timings: None }
+        let resources = Resources { threads: system::processors(), memory: system::at_hand(), cancel: CancelToken::default() };
+        Ending { resources, warnings: Vec::new(), timings: None }
     }
 }
 
@@ -132,14 +158,15 @@ pub fn write_run(store: &Folder, written: Option<WrittenStates>, ending: &Ending
     let (made, computing) = std::thread::scope(|scope| {
         let run = written.as_ref().map_or_else(|| StoredRun::open(&store.path("")), WrittenStates::open);
         let settling = written.map(|written| scope.spawn(move || written.settle()));
-        let made = run.and_then(|run| MadeTables::of(run, ending.resources, show));
+        let made = run.and_then(|run| MadeTables::of(run, &ending.resources, show));
         let computing = start.elapsed().as_secs_f64();
         settling.map_or(Ok(()), joined)?;
         Ok::<_, Error>((made?, computing))
     })?;
+    let mut files = Files::new();
     for (name, content) in &made.files {
         match content {
-            Some(content) => store.put_atomic(name, |out| out.write_all(content))?,
+            Some(content) => put_file(store, name, content, &mut files)?,
             None => store.remove(name)?,
         }
     }
@@ -148,8 +175,7 @@ pub fn write_run(store: &Folder, written: Option<WrittenStates>, ending: &Ending
     let mut timings = ending.timings.clone().unwrap_or_else(|| run.facts.timings.clone());
     timings.add(&Timings { tables: shared_among(computing, &tables.timings), write: seconds - computing, ..Timings::default() });
     let manifest = of_run(&run.facts, &tables, (run.facts.seconds + seconds, timings), &ending.warnings);
-    put_manifest(store, &manifest)?;
-    Ok(manifest)
+    put_manifest(store, Manifest { files: Some(files), state: Some(run.state.digest().to_owned()), ..manifest })
 }
 
 /// The tables of a run, and their files as they will be; None for those that the run does not have.
@@ -160,7 +186,7 @@ struct MadeTables {
 }
 
 impl MadeTables {
-    fn of(run: StoredRun, resources: Resources, show: &mut dyn FnMut(usize, usize)) -> Result<MadeTables> {
+    fn of(run: StoredRun, resources: &Resources, show: &mut dyn FnMut(usize, usize)) -> Result<MadeTables> {
         let tables = run.tables(resources, show)?;
         let norms = norms_table(&run.facts.norms)?;
         let all: [(&str, Option<&Table>); 8] = [
@@ -186,14 +212,22 @@ fn encoded(table: &Table) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes a manifest.
-pub fn put_manifest(store: &Folder, manifest: &Manifest) -> Result<()> {
-    let text = serde_json::to_vec_pretty(manifest).map_err(|error| Error::io(&store.path(MANIFEST), error.into()))?;
-    store.put_atomic(MANIFEST, |out| out.write_all(&text))
+/// Seals a manifest and writes it.
+pub fn put_manifest(store: &Folder, manifest: Manifest) -> Result<Manifest> {
+    let failed = |error: serde_json::Error| Error::io(&store.path(MANIFEST), error.into());
+    let manifest = manifest.sealed().map_err(failed)?;
+    let text = serde_json::to_vec_pretty(&manifest).map_err(failed)?;
+    store.put_atomic(MANIFEST, |out| out.write_all(&text))?;
+    Ok(manifest)
 }
 
-/// Writes a table as Parquet.
-pub fn put_table(store: &Folder, name: &str, table: &Table) -> Result<()> {
-    let bytes = encoded(table)?;
-    store.put_atomic(name, |out| out.write_all(&bytes))
+/// Writes a table as Parquet, and notes it for the manifest.
+pub fn put_table(store: &Folder, name: &str, table: &Table, files: &mut Files) -> Result<()> {
+    put_file(store, name, &encoded(table)?, files)
+}
+
+fn put_file(store: &Folder, name: &str, content: &[u8], files: &mut Files) -> Result<()> {
+    store.put_atomic(name, |out| out.write_all(content))?;
+    files.insert(name.to_owned(), FileDigest::of(content));
+    Ok(())
 }

@@ -12,8 +12,9 @@ use layerscope_stats::measure::{
 use layerscope_stats::sketch::{HashSample, LARGEST, MassiveGroup, Sketches, TokenSamples};
 
 use super::points;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::measure::estimate::BYTES_PER_TABLE_ROW;
+use crate::process::cancel::CancelToken;
 use crate::process::system;
 use crate::store::facts::{Facts, PointFacts};
 
@@ -44,9 +45,11 @@ pub struct Tables {
     pub timings: BTreeMap<String, f64>,
 }
 
-/// What making tables may use.
-#[derive(Clone, Copy, Debug)]
+/// What making tables may use, and who may stop it.
+#[derive(Clone, Debug)]
 pub struct Resources {
+    /// Asks to stop.
+    pub cancel: CancelToken,
     /// Threads.
     pub threads: usize,
     /// Bytes that this process may occupy.
@@ -79,7 +82,7 @@ pub fn norm_tables(facts: &Facts, source: &dyn PointSource) -> Result<Tables> {
 }
 
 /// All tables; `show` hears how many points are done.
-pub fn tables(facts: &Facts, source: &dyn PointSource, resources: Resources, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
+pub fn tables(facts: &Facts, source: &dyn PointSource, resources: &Resources, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
     let mut builder = Builder::new(facts, source);
     let count = facts.points.len();
     let each = facts.points.iter().map(|point| source.memory(point)).max().unwrap_or(0);
@@ -97,7 +100,7 @@ pub fn tables(facts: &Facts, source: &dyn PointSource, resources: Resources, sho
         }
         Ok(())
     };
-    points::in_order(count, at_once, |at| point_tables(facts, source, at, threads), take)?;
+    points::in_order(count, at_once, |at| point_tables(facts, source, at, threads, &resources.cancel), take)?;
     builder.finish()
 }
 
@@ -107,9 +110,14 @@ fn point_tables(
     source: &dyn PointSource,
     at: usize,
     threads: usize,
+    cancel: &CancelToken,
 ) -> Result<(u64, PointTables, BTreeMap<&'static str, f64>)> {
     let (start, point) = (Instant::now(), &facts.points[at]);
     let settings = settings(facts, point, threads);
+    if cancel.is_cancelled() {
+        let line = "interrupted while the tables were made: the states are saved; the same command makes the tables";
+        return Err(Error::Interrupted(line.into()));
+    }
     let state = source.state(point)?;
     let next = facts.points.get(at + 1).filter(|_| settings.families.contains(&Family::Layers));
     let next = next.map(|next| source.sketches(next)).transpose()?;

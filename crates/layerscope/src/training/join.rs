@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use layerscope_error::{line, setting};
-use layerscope_report::Manifest;
-use layerscope_report::export::parquet;
 use layerscope_report::manifest::{Checkpoint, Status, Timings};
+use layerscope_report::{Manifest, stored_table};
 
 use super::revisions::Revision;
 use crate::checkpoint::weights::PROJECTIONS;
@@ -14,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::process::command;
 use crate::store::folder::Folder;
 use crate::store::stored::{STATE, read_manifest};
-use crate::store::write::{put_manifest, put_table};
+use crate::store::write::{Files, put_manifest, put_table};
 use crate::tables::stack::stacked;
 
 /// Measures of the embedding matrices of one checkpoint, in its own folder.
@@ -119,25 +118,25 @@ pub fn write_trajectory(store: &Folder, stations: &[Station], start: Instant) ->
     }
     let mut layers = Vec::new();
     let (mut norms, mut projections) = (Vec::new(), Vec::new());
-    for (revision, folder, _) in &measured {
+    for (revision, folder, manifest) in &measured {
+        let table = |name: &str| stored_table(folder, manifest, name)?.map(|table| table.read()).transpose();
         // States that came from elsewhere have no weights.
-        for path in ["layers.parquet", WEIGHTS].map(|name| folder.join(name)).iter().filter(|path| path.exists()) {
-            layers.push((*revision, parquet::read(path)?));
+        for own in [table("layers")?, table(WEIGHTS.trim_end_matches(".parquet"))?].into_iter().flatten() {
+            layers.push((*revision, own));
         }
-        norms.push((*revision, parquet::read(&folder.join("norms.parquet"))?));
+        let missing = || Error::refused(format!("{}: norms.parquet is missing; measure this step again", folder.display()));
+        norms.push((*revision, table("norms")?.ok_or_else(missing)?));
         // A step of a training in memory has no matrices of its own.
-        if folder.join(PROJECTIONS).exists() {
-            projections.push((*revision, parquet::read(&folder.join(PROJECTIONS))?));
-        }
+        projections.extend(table(PROJECTIONS.trim_end_matches(".parquet"))?.map(|own| (*revision, own)));
     }
-    put_table(store, "layers.parquet", &stacked(&layers)?)?;
-    put_table(store, "norms.parquet", &stacked(&norms)?)?;
+    let mut files = Files::new();
+    put_table(store, "layers.parquet", &stacked(&layers)?, &mut files)?;
+    put_table(store, "norms.parquet", &stacked(&norms)?, &mut files)?;
     if !projections.is_empty() {
-        put_table(store, PROJECTIONS, &stacked(&projections)?)?;
+        put_table(store, PROJECTIONS, &stacked(&projections)?, &mut files)?;
     }
     let manifest = trajectory_manifest(stations, &measured, manifest, start.elapsed().as_secs_f64());
-    put_manifest(store, &manifest)?;
-    Ok(manifest)
+    put_manifest(store, Manifest { files: Some(files), ..manifest })
 }
 
 /// What is common to all checkpoints, and what became of each.

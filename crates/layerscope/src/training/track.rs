@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use layerscope_error::{line, setting};
 use layerscope_model::Model;
-use layerscope_report::Manifest;
+use layerscope_report::{Manifest, verify_tables};
 
 use super::alike::FirstCheckpoint;
 use super::join::{Outcome, Station, WEIGHTS, folder_name, refuse_single_run, write_trajectory};
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::measure::event::{Event, Show};
 use crate::measure::plan::{Plan, SharedText};
 use crate::measure::run;
-use crate::measure::text::Text;
+use crate::measure::text::{Text, expect_same_text};
 use crate::process::cancel::CancelToken;
 use crate::settings::Settings;
 use crate::store::facts::ModelFacts;
@@ -26,7 +26,7 @@ use crate::store::folder::Folder;
 use crate::store::mirror::{self, Finished};
 use crate::store::stored::{MANIFEST, STATE, StoredRun, read_manifest};
 use crate::store::work::{Work, expect_same};
-use crate::store::write::put_table;
+use crate::store::write::{put_manifest, put_table};
 
 /// Measures a corpus through the checkpoints of a training and puts their tables together.
 ///
@@ -60,10 +60,9 @@ impl Journey {
         let revisions = self.source.select(revisions)?;
         let store = Folder::create(&self.plan.out)?;
         refuse_single_run(&store)?;
-        let work = Work::open(&self.plan.out)?;
+        let mut work = Work::open(&self.plan.out)?;
         if self.plan.overwrite {
-            store.remove(MANIFEST)?;
-            work.clear()?;
+            work.replace()?;
         }
         let mut traveller = Traveller { journey: self, work: &work, first: FirstCheckpoint::default(), shared: None, estimated: false };
         if let Source::Folder(_) = self.source {
@@ -78,6 +77,7 @@ impl Journey {
             }
             stations.push(Station { revision: revision.clone(), outcome });
         }
+        work.retire()?;
         let manifest = write_trajectory(&store, &stations, start)?;
         if !self.plan.keep_work {
             work.remove()?;
@@ -116,7 +116,7 @@ impl Traveller<'_> {
     /// Measures one checkpoint; one that cannot be used is an outcome, not an error.
     fn visit(&mut self, revision: &Revision, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Outcome> {
         let out = self.journey.plan.out.join("steps").join(folder_name(&revision.name));
-        if let Some(outcome) = self.finished(revision, &out)? {
+        if let Some(outcome) = self.finished(revision, &out, cancel)? {
             return Ok(outcome);
         }
         let ours = self.is_ours(revision)?;
@@ -139,9 +139,14 @@ impl Traveller<'_> {
     }
 
     /// A hub checkpoint that was measured before is not fetched again. (Those in folders are opened and compared anyway.)
-    fn finished(&mut self, revision: &Revision, out: &Path) -> Result<Option<Outcome>> {
+    fn finished(&mut self, revision: &Revision, out: &Path, cancel: &CancelToken) -> Result<Option<Outcome>> {
         let complete = [MANIFEST, STATE, WEIGHTS, PROJECTIONS].iter().all(|name| out.join(name).exists());
         if matches!(self.journey.source, Source::Folder(_)) || self.journey.plan.overwrite || !complete {
+            return Ok(None);
+        }
+        // What is damaged is made again.
+        let Ok(Some(manifest)) = read_manifest(out) else { return Ok(None) };
+        if !has_weights(&manifest, out) || verify_tables(out, &manifest).is_err() {
             return Ok(None);
         }
         let run = StoredRun::open(out)?;
@@ -152,7 +157,8 @@ impl Traveller<'_> {
         }
         expect_same(out, &run.state.about().fingerprint, &expected)?;
         self.first.compare(&revision.name, &run.facts.model)?;
-        Ok(read_manifest(out)?.map(|manifest| Outcome::Measured(out.to_owned(), Box::new(manifest))))
+        expect_same_text(&self.journey.plan.out, &run, &self.journey.plan.text.reading(), cancel)?;
+        Ok(Some(Outcome::Measured(out.to_owned(), Box::new(manifest))))
     }
 
     /// Whether a checkpoint was fetched by this trajectory, now or before it was interrupted; only such are evicted.
@@ -164,7 +170,7 @@ impl Traveller<'_> {
         if self.journey.source.is_here(revision) {
             return Ok(false);
         }
-        fs::write(&path, &revision.name).map_err(|source| Error::io(&path, source))?;
+        self.work.put("fetched", revision.name.as_bytes())?;
         Ok(true)
     }
 
@@ -180,7 +186,7 @@ impl Traveller<'_> {
         };
         let plan = Plan { out: out.to_owned(), revision: Some(revision.name.clone()), ..self.journey.plan.clone() };
         let estimated = &mut self.estimated;
-        let manifest = run::measure(plan, folder, shared, cancel, &mut |event| {
+        let mut manifest = run::measure(plan, folder, shared, cancel, &mut |event| {
             let is_estimate = matches!(event, Event::Estimate(_));
             if !(is_estimate && *estimated) {
                 *estimated |= is_estimate;
@@ -188,12 +194,16 @@ impl Traveller<'_> {
             }
         })?;
         let step = Folder::create(out)?;
-        let written = [WEIGHTS, PROJECTIONS].iter().all(|name| step.path(name).exists());
-        if !written || overwrite {
+        if !has_weights(&manifest, out) || overwrite {
             let matrices = embedding_measures(&model)?;
-            put_table(&step, PROJECTIONS, &projections_table(&matrices)?)?;
+            let mut files = manifest.files.clone().unwrap_or_default();
+            put_table(&step, PROJECTIONS, &projections_table(&matrices)?, &mut files)?;
             let entry = (Some(revision.name.clone()), revision.step, matrices);
-            put_table(&step, WEIGHTS, &embeddings_table(manifest.model_name(), &[entry])?)?;
+            put_table(&step, WEIGHTS, &embeddings_table(manifest.model_name(), &[entry])?, &mut files)?;
+            // A run of an older program names no files.
+            if manifest.files.is_some() {
+                manifest = put_manifest(&step, Manifest { files: Some(files), ..manifest })?;
+            }
         }
         Ok(manifest)
     }
@@ -212,6 +222,12 @@ impl Traveller<'_> {
         self.shared = Some(shared.clone());
         Ok(shared)
     }
+}
+
+/// Whether the run of a step has the tables of its weights.
+fn has_weights(manifest: &Manifest, step: &Path) -> bool {
+    let is_there = |name: &str| manifest.files.as_ref().map_or(step.join(name).exists(), |files| files.contains_key(name));
+    [WEIGHTS, PROJECTIONS].into_iter().all(is_there)
 }
 
 /// Whether the checkpoint is to blame, and not the hub's network, the text, the disk or the user.

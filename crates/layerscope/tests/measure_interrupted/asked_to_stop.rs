@@ -57,7 +57,11 @@ fn asked_to_stop_in_the_last_batch() {
     let outcome = end(child);
     // Asked before the batch was under way, there is nothing to finish; asked later, it is the last one and is finished.
     match outcome.status {
-        6 => assert!(outcome.stderr.contains("after batch 0 of 1"), "{}", outcome.stderr),
+        6 => assert!(
+            outcome.stderr.contains("after batch 0 of 1") || outcome.stderr.contains("while the tables were made"),
+            "{}",
+            outcome.stderr
+        ),
         status => assert_eq!(status, 0, "the batch under way was the last one: {}", outcome.stderr),
     }
     case.resumed(&out);
@@ -110,4 +114,54 @@ fn standard_input_is_not_needed_again() {
     let outcome = end(with_input(None));
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
     assert_eq!(differing(&out, &case.whole), None);
+}
+
+/// Nobody writes into a named pipe, or somebody does and then waits: the first request is heard all the same.
+#[test]
+fn asked_to_stop_while_reading_a_named_pipe() {
+    let case = Case::new("fifo", 40, 100);
+    for is_opened in [false, true] {
+        let (out, pipe) = (case.folder.join(format!("out-{is_opened}")), case.folder.join(format!("pipe-{is_opened}.txt")));
+        let name = std::ffi::CString::new(pipe.to_str().expect("UTF-8")).expect("a name");
+        // SAFETY: the name ends with a zero byte.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let mut child = start(&command(&case.model, &pipe, &out, &case.flags));
+        let held = is_opened.then(|| {
+            let mut writer = std::fs::File::options().write(true).open(&pipe).expect("a reader");
+            std::io::Write::write_all(&mut writer, b"the house\n").expect("written");
+            writer
+        });
+        wait_for(&mut child, || out.join(".work").read_dir().is_ok_and(|entries| entries.count() > 1));
+        stopped_within(&mut child, Duration::from_secs(5));
+        drop(held);
+        let outcome = end(child);
+        assert_eq!((outcome.status, outcome.stderr.lines().count()), (6, 1), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("interrupted while reading the corpus"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn asked_to_stop_while_tables_are_made() {
+    let mut case = Case::new("tables", 300, 8000);
+    case.flags = case.flags.replace("--measures norm,cosine", "--measures all --group cluster:40,80");
+    case.whole = case.folder.join("whole-tables");
+    measured(&case.model, &case.corpus, &case.whole, &case.flags);
+    let out = case.folder.join("out");
+    let mut child = case.start(&out);
+    wait_for(&mut child, || out.join("state.safetensors").exists());
+    signal(&child, libc::SIGTERM);
+    let outcome = end(child);
+    assert_eq!((outcome.status, outcome.stderr.lines().count()), (6, 1), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("while the tables were made: the states are saved"), "{}", outcome.stderr);
+    assert!(!out.join("manifest.json").exists());
+    case.resumed(&out);
+}
+
+fn stopped_within(child: &mut std::process::Child, time: Duration) {
+    signal(child, libc::SIGTERM);
+    let begin = Instant::now();
+    while child.try_wait().expect("a process").is_none() {
+        assert!(begin.elapsed() < time, "the request is not heard");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

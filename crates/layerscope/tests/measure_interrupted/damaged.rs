@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::case::{Case, checkpoints, flip_byte, signal, wait_for};
-use crate::support::measure::{end, manifest, measured};
+use crate::support::measure::{command, end, manifest, measured, run_with_input, start_with_input};
 
 #[test]
 fn a_damaged_checkpoint_is_noticed_and_the_one_before_it_used() {
@@ -51,31 +51,88 @@ fn a_damaged_checkpoint_is_noticed_and_the_one_before_it_used() {
     assert!(case.resumed(&out).stderr.contains("warning"));
 }
 
+/// The text and the plan can be made again: a damaged one is set aside, and the run goes on from its checkpoints.
 #[test]
-fn damaged_work_files_say_so() {
+fn a_damaged_spool_or_plan_is_made_again() {
     let case = Case::shared("work-files");
+    let digit = |path: &Path, after: &str| {
+        // A digit of a length: still JSON, but not what was planned.
+        let text = std::fs::read_to_string(path).expect("readable");
+        let at = text.find(after).and_then(|at| Some(at + text[at..].find(|c: char| c.is_ascii_digit())?)).expect("a number");
+        let digit = if &text[at..=at] == "9" { "8" } else { "9" };
+        std::fs::write(path, format!("{}{digit}{}", &text[..at], &text[at + 1..])).expect("writable");
+    };
+    type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
+    let damages: [Damage<'_>; 5] = [
+        ("spool", &|path| flip_byte(path, 3000)),
+        ("spool", &|path| flip_byte(path, std::fs::metadata(path).expect("a file").len() as usize)),
+        ("plan.json", &|path| flip_byte(path, 4)),
+        ("plan.json", &|path| digit(path, "\"legs\": [")),
+        ("text.json", &|path| digit(path, "\"corpus\"")),
+    ];
+    for (number, (file, damage)) in damages.iter().enumerate() {
+        let out = case.folder.join(number.to_string());
+        case.killed(&out, || !checkpoints(&out).is_empty());
+        damage(&out.join(".work").join(file));
+        let outcome = case.resumed(&out);
+        assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("warning") && outcome.stderr.contains(&format!(".work/{file}: damaged")), "{}", outcome.stderr);
+    }
+    // The spool of another shard is not this one's.
+    let out = case.folder.join("other");
+    case.killed(&out, || !checkpoints(&out).is_empty());
+    let other = Case { flags: format!("{} --shard 1/2", case.flags), ..case.clone() };
+    let shard = case.folder.join("shard");
+    other.killed(&shard, || !checkpoints(&shard).is_empty());
+    std::fs::copy(shard.join(".work/spool"), out.join(".work/spool")).expect("copied");
+    assert!(case.resumed(&out).stderr.contains(".work/spool: damaged"));
+}
+
+/// Text that came through a pipe is gone: without the same text again a damaged spool is set aside and the run refused.
+#[test]
+fn a_damaged_spool_of_piped_text_needs_the_text_again() {
+    let case = Case::shared("piped");
+    let text = std::fs::read_to_string(&case.corpus).expect("a corpus");
+    let piped = Case { corpus: "-".into(), whole: case.folder.join("whole"), ..case.clone() };
+    let words = command(&case.model, "-".as_ref(), &piped.whole, &case.flags);
+    assert_eq!(run_with_input(&words, &text).status, 0);
+    let out = case.folder.join("out");
+    let words = command(&case.model, "-".as_ref(), &out, &case.flags);
+    let mut child = start_with_input(&words, &text);
+    wait_for(&mut child, || !checkpoints(&out).is_empty());
+    child.kill().expect("killed");
+    end(child);
+    flip_byte(&out.join(".work/spool"), 3000);
+    let outcome = run_with_input(&words, "");
+    assert_eq!(outcome.status, 5, "{}", outcome.stderr);
+    let last = outcome.stderr.lines().last().expect("a line");
+    assert!(last.contains(".work/spool: damaged; give the same text on standard input again"), "{last}");
+    assert!(out.join(".work/spool.damaged").exists());
+    let outcome = run_with_input(&words, "another text\nthan before");
+    assert_eq!(outcome.status, 4, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the text on standard input changed since the run"), "{}", outcome.stderr);
+    let outcome = run_with_input(&words, &text);
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    piped.same(&out);
+}
+
+/// An unfinished run that is to be replaced comes back when the new one is not possible.
+#[test]
+fn an_unfinished_run_survives_a_failed_overwrite() {
+    let case = Case::shared("replaced");
     let out = case.folder.join("out");
     case.killed(&out, || !checkpoints(&out).is_empty());
-    let damage = |file: &str, from_end: usize, said: &[&str]| {
-        let path = out.join(".work").join(file);
-        let whole = std::fs::read(&path).expect("readable");
-        flip_byte(&path, from_end.min(whole.len()));
-        case.fails(&out, "", 1, said);
-        std::fs::write(&path, whole).expect("writable");
-    };
-    damage("spool", 3000, &[".work/spool", "--overwrite"]);
-    damage("spool", usize::MAX, &[".work/spool", "--overwrite"]);
-    damage("plan.json", 4, &[".work/plan.json", "--overwrite"]);
-    // A digit of a length: still JSON, but not what was planned.
-    let path = out.join(".work/plan.json");
-    let plan = std::fs::read_to_string(&path).expect("readable");
-    let at = plan.find("\"legs\": [").and_then(|at| Some(at + plan[at..].find(|c: char| c.is_ascii_digit())?)).expect("a number");
-    let digit = if &plan[at..=at] == "9" { "8" } else { "9" };
-    std::fs::write(&path, format!("{}{digit}{}", &plan[..at], &plan[at + 1..])).expect("writable");
-    case.fails(&out, "", 1, &[".work/plan.json", "--overwrite"]);
-    std::fs::write(&path, plan).expect("writable");
-    case.resumed(&out);
-    std::fs::create_dir_all(out.join(".work")).expect("a folder");
+    let before = checkpoints(&out);
+    case.fails(&out, "--overwrite --max-memory 1M", 5, &["--max-memory"]);
+    assert_eq!(checkpoints(&out), before);
+    // Killed after it was put aside.
+    let case_again = Case { flags: format!("{} --overwrite --massive 5", case.flags), ..case.clone() };
+    case_again.killed(&out, || out.join(".work/replaced").exists());
+    if out.join(".work/replaced").exists() {
+        assert_eq!(checkpoints(&out).len(), 0);
+    }
+    let outcome = case.resumed(&out);
+    assert_eq!(outcome.stderr, "");
     measured(&case.model, &case.corpus, &out, &format!("{} --overwrite", case.flags));
     case.same(&out);
 }

@@ -160,12 +160,18 @@ pub fn run(words: &[String]) -> Outcome {
 
 /// The same with a text on standard input.
 pub fn run_with_input(words: &[String], input: &str) -> Outcome {
+    end(start_with_input(words, input))
+}
+
+/// The same without waiting for its end. A process that does not read its input to the end is no fault.
+pub fn start_with_input(words: &[String], input: &str) -> Child {
     use std::io::Write;
     let mut command = Command::new(env!("CARGO_BIN_EXE_layerscope"));
     command.args(words).current_dir(root()).env("HF_HUB_OFFLINE", "1").stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
-    child.stdin.take().expect("standard input").write_all(input.as_bytes()).expect("written");
-    end(child)
+    let (mut pipe, input) = (child.stdin.take().expect("standard input"), input.to_owned());
+    std::thread::spawn(move || pipe.write_all(input.as_bytes()));
+    child
 }
 
 /// Measures, which must succeed.
@@ -206,6 +212,14 @@ pub fn differing(a: &Path, b: &Path) -> Option<&'static str> {
 /// The manifest of a run.
 pub fn manifest(out: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(out.join("manifest.json")).expect("a manifest")).expect("JSON")
+}
+
+/// Makes the run what an older program would have left: its manifest names no files, and may be changed.
+pub fn without_digests(out: &Path) {
+    let mut manifest = manifest(out);
+    let keys = manifest.as_object_mut().expect("an object");
+    ["files", "state", "seal"].iter().for_each(|key| drop(keys.shift_remove(*key)));
+    std::fs::write(out.join("manifest.json"), manifest.to_string()).expect("written");
 }
 
 /// A table of a run.

@@ -21,7 +21,7 @@ use crate::store::facts::ModelFacts;
 use crate::store::folder::Folder;
 use crate::store::manifest::begun;
 use crate::store::mirror;
-use crate::store::write::{put_manifest, put_table};
+use crate::store::write::{Files, put_manifest, put_table};
 use crate::tables::stack::stacked;
 use crate::training::alike::FirstCheckpoint;
 use crate::training::join::skipped;
@@ -81,13 +81,13 @@ fn of_one(asked: &WeightsOf, out: Option<&Path>) -> Result<Weights> {
     let embeddings = embeddings_table(&name, &[(asked.revision.clone(), None, matrices.clone())])?;
     let norms = norms_table(&norm_facts(&model)?)?;
     if let Some(out) = out {
-        let store = Folder::create(out)?;
-        put_table(&store, "layers.parquet", &embeddings)?;
-        put_table(&store, "norms.parquet", &norms)?;
-        put_table(&store, "spectra.parquet", &spectra_table(&matrices)?)?;
-        put_table(&store, PROJECTIONS, &projections_table(&matrices)?)?;
+        let (store, mut files) = (Folder::create(out)?, Files::new());
+        put_table(&store, "layers.parquet", &embeddings, &mut files)?;
+        put_table(&store, "norms.parquet", &norms, &mut files)?;
+        put_table(&store, "spectra.parquet", &spectra_table(&matrices)?, &mut files)?;
+        put_table(&store, PROJECTIONS, &projections_table(&matrices)?, &mut files)?;
         let facts = ModelFacts::new(&name, asked.revision.clone(), model_fingerprint(&model)?, &model);
-        put_manifest(&store, &Manifest { weights_only: Some(true), ..begun(&facts) })?;
+        put_manifest(&store, Manifest { weights_only: Some(true), files: Some(files), ..begun(&facts) })?;
     }
     Ok(Weights { sources: sources(&matrices), embeddings, norms, hidden: &["model", "revision", "layer", "step", "se"] })
 }
@@ -127,12 +127,12 @@ fn of_training(asked: &WeightsOf, revisions: &str, out: Option<&Path>) -> Result
     sources.extend(warnings);
     let (embeddings, norms) = (embeddings_table(&name, &entries)?, stacked(&norms)?);
     if let Some(out) = out {
-        let store = Folder::create(out)?;
-        put_table(&store, "layers.parquet", &embeddings)?;
-        put_table(&store, "norms.parquet", &norms)?;
-        put_table(&store, PROJECTIONS, &stacked(&projections)?)?;
+        let (store, mut files) = (Folder::create(out)?, Files::new());
+        put_table(&store, "layers.parquet", &embeddings, &mut files)?;
+        put_table(&store, "norms.parquet", &norms, &mut files)?;
+        put_table(&store, PROJECTIONS, &stacked(&projections)?, &mut files)?;
         let facts = ModelFacts::new(&asked.model, None, model_fingerprint(&model)?, &model);
-        put_manifest(&store, &Manifest { weights_only: Some(true), trajectory: Some(trajectory), ..begun(&facts) })?;
+        put_manifest(&store, Manifest { weights_only: Some(true), trajectory: Some(trajectory), files: Some(files), ..begun(&facts) })?;
     }
     Ok(Weights { sources, embeddings, norms, hidden: &["model", "step", "layer", "se"] })
 }

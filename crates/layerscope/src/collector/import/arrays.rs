@@ -86,14 +86,14 @@ pub(super) struct Arrays {
 }
 
 impl Arrays {
-    /// Reads the headers of a .npy, .npz or .safetensors file.
-    pub fn open(path: &Path) -> Result<Arrays> {
+    /// Reads the headers of a .npy, .npz or .safetensors file. Compressed arrays are unpacked, up to `room` bytes of them.
+    pub fn open(path: &Path, room: u64) -> Result<Arrays> {
         let file = File::open(path).map_err(|source| Error::io(path, source))?;
         let size = file.metadata().map_err(|source| Error::io(path, source))?.len();
         let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
         let found = match end {
             "npy" => npy::describe(&file, 0, size).map(|array| BTreeMap::from([(stem(path), array)])),
-            "npz" => npz::describe(&file, size),
+            "npz" => npz::describe(&file, size, room),
             "safetensors" => tensors::describe(&file, size),
             _ => {
                 return Err(Error::usage(format!("{}: give .npy, .npz, .safetensors or .parquet files", path.display())));

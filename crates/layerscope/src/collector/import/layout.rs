@@ -65,6 +65,14 @@ impl<'a> Layout<'a> {
         })
     }
 
+    /// The points that have states in it.
+    pub fn points(&self) -> Vec<PointName> {
+        match &self.states {
+            Matrix::Layers(layers) => layers.iter().map(|(at, _)| *at).collect(),
+            Matrix::LayerFirst(_, layers) | Matrix::TokenFirst(_, layers) => (0..*layers as u32).map(PointName::of_layer).collect(),
+        }
+    }
+
     /// Where a piece that begins at `start` ends: about `rows` later, and never within a document.
     pub fn end_of_piece(&self, start: usize, rows: usize) -> usize {
         let end = (start + rows).min(self.rows);
@@ -91,7 +99,7 @@ fn column(arrays: &Arrays, asked: Option<&str>, usual: &[&str]) -> Result<Option
                 return ids(&array).map(Some);
             }
             if Path::new(name).is_file() {
-                let other = Arrays::open(Path::new(name))?;
+                let other = Arrays::open(Path::new(name), u64::MAX)?;
                 let array = other.iter().next().ok_or_else(|| fault(&other, "it has no array".to_owned()))?;
                 return ids(&array).map(Some);
             }

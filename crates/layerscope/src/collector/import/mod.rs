@@ -5,6 +5,7 @@
 mod arrays;
 mod columns;
 mod layout;
+mod memory;
 mod npy;
 mod npz;
 mod tensors;
@@ -18,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::store::point_name::PointName;
 use arrays::{Array, Arrays};
 use layout::{Layout, Matrix};
+use memory::Room;
 
 /// How files of states are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -40,6 +42,9 @@ pub struct ImportOptions {
     /// Order of the axes of three-dimensional states if their lengths are ambiguous: token,layer,component or layer,token,component
     #[arg(long, value_name = "AXES")]
     pub axes: Option<String>,
+    /// Use at most this much memory, such as 8G [default: what is free]
+    #[arg(long, value_name = "BYTES")]
+    pub max_memory: Option<String>,
 }
 
 /// Rows that are read at once.
@@ -52,14 +57,15 @@ pub fn import(files: &[PathBuf], options: &ImportOptions, settings: &CollectorSe
     let mut files = files.to_vec();
     files.sort();
     files.dedup();
-    let mut collector: Option<Collector> = None;
+    let (mut collector, mut room) = (None::<Collector>, Room::new(options)?);
     for (number, path) in files.iter().enumerate() {
         show(path);
         match path.extension().and_then(|end| end.to_str()) {
-            Some("parquet") => columns::read(path, options, settings, &mut collector)?,
+            Some("parquet") => columns::read(path, options, settings, &mut room, &mut collector)?,
             _ => {
-                let arrays = Arrays::open(path)?;
+                let arrays = Arrays::open(path, room.left())?;
                 let layout = Layout::of(&arrays, options, number as u64)?;
+                room.expect_points(path, &layout.points(), layout.dim, layout.rows, layout.groups.as_deref(), settings)?;
                 read(&layout, settings, &mut collector)?;
             }
         }

@@ -9,6 +9,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::arrays::{Described, Location};
 use super::npy;
+use crate::text::bytes;
 
 /// Deflate never does better than 1032 to 1.
 const BEST_RATIO: u64 = 1100;
@@ -17,17 +18,36 @@ const BEST_RATIO: u64 = 1100;
 type Archive<'a> = ZipArchive<BufReader<&'a File>>;
 
 /// The arrays of an archive by name, without `.npy`.
-pub(super) fn describe(file: &File, size: u64) -> Result<BTreeMap<String, Described>, String> {
+pub(super) fn describe(file: &File, size: u64, room: u64) -> Result<BTreeMap<String, Described>, String> {
     let unreadable = |_| "not an .npz archive, or truncated".to_owned();
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(unreadable)?;
+    let entries = (0..archive.len()).map(|index| Ok(Entry::of(&archive.by_index_raw(index).map_err(unreadable)?)));
+    let entries = entries.collect::<Result<Vec<Entry>, String>>()?;
+    check_places(&entries)?;
+    let unpacked = entries.iter().filter(|entry| entry.method != CompressionMethod::Stored).map(|entry| entry.plain);
+    let unpacked = unpacked.fold(0u64, u64::saturating_add);
+    let is_possible = entries.iter().all(Entry::is_possible);
+    if is_possible && unpacked > room {
+        return Err(format!("its compressed arrays need {} of memory, {} are left", bytes(unpacked as usize), bytes(room as usize)));
+    }
     let mut arrays = BTreeMap::new();
-    for index in 0..archive.len() {
-        let entry = Entry::of(&archive.by_index_raw(index).map_err(unreadable)?);
+    for (index, entry) in entries.into_iter().enumerate() {
         let array = entry.array(file, size, &mut archive, index);
         let array = array.map_err(|problem| format!("`{}`: {problem}", entry.name))?;
         arrays.insert(entry.name, array);
     }
     Ok(arrays)
+}
+
+/// Refuses entries that share bytes: a small file could then stand for any number of arrays.
+fn check_places(entries: &[Entry]) -> Result<(), String> {
+    let mut places: Vec<(u64, u64, &str)> =
+        entries.iter().filter_map(|entry| Some((entry.start?, entry.start?.saturating_add(entry.packed), entry.name.as_str()))).collect();
+    places.sort_unstable();
+    match places.windows(2).find(|pair| pair[0].1 > pair[1].0) {
+        Some(pair) => Err(format!("`{}` and `{}` lie at the same place; the file may be damaged", pair[0].2, pair[1].2)),
+        None => Ok(()),
+    }
 }
 
 /// What the archive says about an array.
@@ -65,15 +85,27 @@ impl Entry {
             return Err("it does not fit the file; the file may be truncated".to_owned());
         };
         match self.method {
-            CompressionMethod::Stored => stored(file, start, end),
+            CompressionMethod::Stored => {
+                // Its numbers are read later and in pieces, when nothing compares them with the archive's checksum any more.
+                let damaged = "its bytes do not match their checksum; the file is damaged";
+                let mut entry = archive.by_index(index).map_err(|_| damaged)?;
+                std::io::copy(&mut entry, &mut std::io::sink()).map_err(|_| damaged)?;
+                drop(entry);
+                stored(file, start, end)
+            }
             CompressionMethod::Deflated => npy::describe_bytes(self.inflated(archive, index)?),
             _ => Err("it is compressed in an unknown way".to_owned()),
         }
     }
 
+    /// Whether so many bytes can come out of those in the file.
+    fn is_possible(&self) -> bool {
+        self.plain <= BEST_RATIO.saturating_mul(self.packed.saturating_add(1))
+    }
+
     /// The bytes of a compressed array. The archive's reader checks their sum and stops behind the stated size.
     fn inflated(&self, archive: &mut Archive<'_>, index: usize) -> Result<Vec<u8>, String> {
-        if self.plain > BEST_RATIO.saturating_mul(self.packed.saturating_add(1)) {
+        if !self.is_possible() {
             return Err("its stated size is too large for its compressed bytes".to_owned());
         }
         let damaged = "its compressed bytes are damaged";
@@ -110,7 +142,7 @@ mod tests {
     fn open(name: &str, bytes: &[u8]) -> Result<Arrays> {
         let path = std::env::temp_dir().join(format!("layerscope-{}-{name}.npz", std::process::id()));
         std::fs::write(&path, bytes).expect("a file");
-        let arrays = Arrays::open(&path);
+        let arrays = Arrays::open(&path, u64::MAX);
         std::fs::remove_file(&path).expect("removable"); // what is open stays readable
         arrays
     }
@@ -143,15 +175,20 @@ mod tests {
     /// An archive of one entry whose directory gives these sizes in 64 bits.
     fn claiming(method: u16, packed: u64, plain: u64) -> Vec<u8> {
         let (name, data) = (b"states.npy", npy());
+        let sum = crc32fast::hash(&data);
+        let (low, high) = (sum as u16, (sum >> 16) as u16);
         let mut bytes = Vec::new();
         let numbers = |bytes: &mut Vec<u8>, values: &[u16]| bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         bytes.extend(b"PK\x03\x04");
-        numbers(&mut bytes, &[45, 0, method, 0, 0, 0, 0, 0xffff, 0xffff, 0xffff, 0xffff, name.len() as u16, 0]);
+        numbers(&mut bytes, &[45, 0, method, 0, 0, low, high, 0xffff, 0xffff, 0xffff, 0xffff, name.len() as u16, 0]);
         bytes.extend(name);
         bytes.extend(&data);
         let directory = bytes.len() as u32;
         bytes.extend(b"PK\x01\x02");
-        numbers(&mut bytes, &[45, 45, 0, method, 0, 0, 0, 0, 0xffff, 0xffff, 0xffff, 0xffff, name.len() as u16, 20, 0, 0, 0, 0, 0, 0, 0]);
+        numbers(
+            &mut bytes,
+            &[45, 45, 0, method, 0, 0, low, high, 0xffff, 0xffff, 0xffff, 0xffff, name.len() as u16, 20, 0, 0, 0, 0, 0, 0, 0],
+        );
         bytes.extend(name);
         numbers(&mut bytes, &[1, 16]);
         bytes.extend(plain.to_le_bytes());
@@ -195,21 +232,38 @@ mod tests {
             }
         }
         assert!(refused("bomb", &claiming(8, held, u64::MAX)).contains("too large"));
-        assert!(refused("short", &claiming(0, held - 1, held - 1)).contains("more bytes"));
+        assert!(refused("short", &claiming(0, held - 1, held - 1)).contains("damaged"));
         assert!(refused("unknown", &claiming(12, held, held)).contains("unknown way"));
     }
 
     #[test]
-    fn a_flipped_bit_of_a_compressed_array_is_refused() {
-        let whole = archive(CompressionMethod::Deflated);
-        let mut reader = ZipArchive::new(Cursor::new(&whole)).expect("an archive");
-        let entry = Entry::of(&reader.by_index_raw(0).expect("an entry"));
-        let start = entry.start.expect("its data");
-        for place in (start..start + entry.packed).step_by(97) {
-            let mut bytes = whole.clone();
-            bytes[place as usize] ^= 4;
-            assert!(refused("flipped", &bytes).contains("damaged"), "{place}");
+    fn a_flipped_bit_of_an_array_is_refused() {
+        for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
+            let whole = archive(method);
+            let mut reader = ZipArchive::new(Cursor::new(&whole)).expect("an archive");
+            let entry = Entry::of(&reader.by_index_raw(0).expect("an entry"));
+            let start = entry.start.expect("its data");
+            for place in (start..start + entry.packed).step_by(29) {
+                let mut bytes = whole.clone();
+                bytes[place as usize] ^= 4;
+                assert!(refused("flipped", &bytes).contains("damaged"), "{method:?} {place}");
+            }
         }
+    }
+
+    #[test]
+    fn entries_at_the_same_place_and_too_large_ones_are_refused() {
+        let whole = archive(CompressionMethod::Deflated);
+        // The second entry of the directory says that it begins where the first one does.
+        let second = whole.windows(4).enumerate().filter(|(_, start)| *start == b"PK\x01\x02").nth(1).expect("an entry").0;
+        let mut bytes = whole.clone();
+        bytes[second + 42..second + 46].fill(0);
+        assert!(refused("overlapping", &bytes).contains("same place"));
+        let path = std::env::temp_dir().join(format!("layerscope-{}-room.npz", std::process::id()));
+        std::fs::write(&path, &whole).expect("a file");
+        let problem = Arrays::open(&path, 1000).err().expect("refused").to_string();
+        std::fs::remove_file(&path).expect("removable");
+        assert!(problem.contains("need 4.8 KiB of memory, 1000 B are left"), "{problem}");
     }
 
     #[test]

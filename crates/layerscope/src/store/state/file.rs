@@ -1,5 +1,6 @@
 //! Reading state files.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use layerscope_model::checkpoint::Dtype;
 use layerscope_model::safetensors::{self, HeaderError, TensorEntry};
+use layerscope_report::manifest::sha256;
 use layerscope_stats::sketch::{Tensor, Tensors};
 
 use super::numbers::{empty, extend};
@@ -21,6 +23,7 @@ pub struct StateFile {
     path: PathBuf,
     source: Source,
     about: About,
+    digest: String,
     pub(super) tensors: BTreeMap<String, StoredTensor>,
 }
 
@@ -70,7 +73,13 @@ impl StateFile {
 
     fn parse(source: Source, size: u64, path: &Path) -> Result<StateFile> {
         let damaged = |problem: &str| Error::damaged(path, format!("damaged state: {problem}; use an earlier checkpoint or measure again"));
-        let header = safetensors::header(|buffer, start| source.read_exact_at(buffer, start), size).map_err(|error| match error {
+        let digest = RefCell::new(String::new());
+        let read = |buffer: &mut [u8], start: u64| {
+            source.read_exact_at(buffer, start)?;
+            *digest.borrow_mut() = sha256(buffer); // the last that is read is the header
+            Ok(())
+        };
+        let header = safetensors::header(read, size).map_err(|error| match error {
             HeaderError::Io(source) if source.kind() != io::ErrorKind::UnexpectedEof => Error::io(path, source),
             HeaderError::Io(_) => damaged("it ends too early"),
             HeaderError::Malformed(problem) => damaged(&problem),
@@ -91,7 +100,7 @@ impl StateFile {
             let checksum = *checksums.get(&name).ok_or_else(|| damaged(&format!("tensor `{name}` has no checksum")))?;
             tensors.insert(name, StoredTensor { dtype, shape, start: bytes.start, bytes: (bytes.end - bytes.start) as usize, checksum });
         }
-        Ok(StateFile { path: path.to_owned(), source, about: About { fingerprint, details }, tensors })
+        Ok(StateFile { path: path.to_owned(), source, about: About { fingerprint, details }, digest: digest.into_inner(), tensors })
     }
 
     /// What it says beside its numbers.
@@ -102,6 +111,11 @@ impl StateFile {
     /// Where it lies.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// SHA-256 of its header. The header has a checksum of every tensor, so this stands for the whole file.
+    pub fn digest(&self) -> &str {
+        &self.digest
     }
 
     /// The names of its tensors, ascending.
@@ -147,6 +161,11 @@ impl StateFile {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::damaged(&self.path, "does not match its checksums"),
             _ => Error::io(&self.path, source),
         })
+    }
+
+    /// Numbers of the tensor of this name; 0 where there is none.
+    pub fn length(&self, name: &str) -> usize {
+        self.tensors.get(name).map_or(0, |stored| stored.bytes / stored.dtype.size())
     }
 
     /// Bytes of the tensors under `prefix.`.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::settings::table::Row;
 
 pub use file::StateFile;
-pub use write::{encode_state, join_states, write_state};
+pub use write::{Draft, encode_state, join_states, write_state};
 
 /// Raised whenever older programs could misread what newer ones write.
 const VERSION: &str = "1";

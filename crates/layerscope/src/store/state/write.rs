@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use layerscope_model::safetensors::dtype_name;
+use layerscope_report::manifest::sha256;
 use layerscope_stats::sketch::Tensors;
 use serde::Serialize;
 use serde_json::Value;
@@ -53,11 +54,44 @@ impl Header {
     }
 }
 
+/// A state file before it is written: its header is known, and with it the checksums of all numbers.
+pub struct Draft<'a> {
+    name: &'a str,
+    header: Vec<u8>,
+    content: Content<'a>,
+}
+
+enum Content<'a> {
+    Tensors(&'a Tensors<'a>),
+    Stored(Vec<(&'a StateFile, &'a StoredTensor)>),
+}
+
+impl<'a> Draft<'a> {
+    /// Of tensors and what is to be known about them.
+    pub fn of(name: &'a str, about: &About, tensors: &'a Tensors<'a>) -> Result<Draft<'a>> {
+        let header = header_of(about, tensors).map_err(|source| Error::io(name.as_ref(), source))?;
+        Ok(Draft { name, header, content: Content::Tensors(tensors) })
+    }
+
+    /// What [`StateFile::digest`] will be.
+    pub fn digest(&self) -> String {
+        sha256(&self.header)
+    }
+
+    /// Writes the file.
+    pub fn write(&self, store: &Folder) -> Result<Unsettled> {
+        store.put_unsettled(self.name, |out| {
+            write_parts(out, &self.header, |out| match &self.content {
+                Content::Tensors(tensors) => write_tensors(tensors, out),
+                Content::Stored(sources) => sources.iter().try_for_each(|(part, stored)| part.copy(stored, out)),
+            })
+        })
+    }
+}
+
 /// Writes tensors and what is to be known about them.
 pub fn write_state(store: &Folder, name: &str, about: &About, tensors: &Tensors<'_>) -> Result<Unsettled> {
-    let failed = |source: io::Error| Error::io(&store.path(name), source);
-    let header = header_of(about, tensors).map_err(failed)?;
-    store.put_unsettled(name, |out| write_parts(out, &header, |out| write_tensors(tensors, out)))
+    Draft::of(name, about, tensors)?.write(store)
 }
 
 /// The same in memory.
@@ -86,9 +120,9 @@ fn header_of(about: &About, tensors: &Tensors<'_>) -> io::Result<Vec<u8>> {
     header_bytes(about, &checksums, entries)
 }
 
-/// Writes one file with those tensors of several files that `wanted` names, without holding any of them in memory.
-pub fn join_states(store: &Folder, name: &str, about: &About, parts: &[&StateFile], wanted: impl Fn(&str) -> bool) -> Result<Unsettled> {
-    let mut sources: BTreeMap<&String, (&StateFile, &StoredTensor)> = BTreeMap::new();
+/// One file with those tensors of several files that `wanted` names, without holding any of them in memory.
+pub fn join_states<'a>(name: &'a str, about: &About, parts: &[&'a StateFile], wanted: impl Fn(&str) -> bool) -> Result<Draft<'a>> {
+    let mut sources: BTreeMap<&String, (&'a StateFile, &'a StoredTensor)> = BTreeMap::new();
     for &part in parts {
         sources.extend(part.tensors.iter().filter(|(name, _)| wanted(name)).map(|(name, stored)| (name, (part, stored))));
     }
@@ -108,8 +142,8 @@ pub fn join_states(store: &Folder, name: &str, about: &About, parts: &[&StateFil
             },
         );
     }
-    let header = header_bytes(about, &checksums, entries).map_err(|source| Error::io(&store.path(name), source))?;
-    store.put_unsettled(name, |out| write_parts(out, &header, |out| sources.values().try_for_each(|(part, stored)| part.copy(stored, out))))
+    let header = header_bytes(about, &checksums, entries).map_err(|source| Error::io(name.as_ref(), source))?;
+    Ok(Draft { name, header, content: Content::Stored(sources.into_values().collect()) })
 }
 
 fn write_parts(out: &mut dyn Write, header: &[u8], write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {

@@ -1,0 +1,29 @@
+//! One process in a working folder at a time.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::folder::{Folder, open_own};
+use super::work::WORK;
+use crate::error::{Error, Result};
+
+/// The folder and its lock, unless somebody else has it.
+pub fn try_lock(out: &Path) -> Result<Option<(Folder, File)>> {
+    let store = Folder::create_own(&out.join(WORK))?;
+    let path = store.path("lock");
+    let lock = match open_own(&path, OpenOptions::new().write(true).create(true).truncate(true)) {
+        // Whoever held the folder has just removed it.
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        lock => lock.map_err(|source| Error::io(&path, source))?,
+    };
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(source)) => return Err(Error::io(&path, source)),
+    }
+    // A lock on a file that is gone guards nothing.
+    let same = |own: fs::Metadata| fs::metadata(&path).is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
+    let own = lock.metadata().map_err(|source| Error::io(&path, source))?;
+    Ok(same(own).then_some((store, lock)))
+}

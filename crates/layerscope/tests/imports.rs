@@ -1,0 +1,128 @@
+//! States from Parquet files: what is not one full list of one length a row is refused by its row, and never cut into other rows.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::column::writer::ColumnWriter;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use support::measure::{number, table, text};
+use support::{Outcome, empty_folder, layerscope};
+
+/// A row of lists: nothing, or numbers of which some are missing.
+type Row = Option<Vec<Option<f32>>>;
+
+const LISTS: &str = "message m { optional group hidden_states (LIST) { repeated group list { optional float element; } } required int64 documents; required int64 positions; }";
+
+fn write(file: &Path, schema: &str, columns: &[&dyn Fn(&mut ColumnWriter<'_>)]) {
+    let schema = Arc::new(parse_message_type(schema).expect("a schema"));
+    let out = std::fs::File::create(file).expect("a file");
+    let mut writer = SerializedFileWriter::new(out, schema, Arc::new(WriterProperties::default())).expect("a writer");
+    let mut group = writer.next_row_group().expect("a group");
+    for column in columns {
+        let mut opened = group.next_column().expect("a column").expect("a column");
+        column(opened.untyped());
+        opened.close().expect("closed");
+    }
+    group.close().expect("closed");
+    writer.close().expect("closed");
+}
+
+fn floats(writer: &mut ColumnWriter<'_>, values: &[f32], defined: &[i16], repeated: &[i16]) {
+    let ColumnWriter::FloatColumnWriter(writer) = writer else { panic!("not floats") };
+    writer.write_batch(values, Some(defined), Some(repeated)).expect("written");
+}
+
+fn numbers(writer: &mut ColumnWriter<'_>, values: &[i64]) {
+    let ColumnWriter::Int64ColumnWriter(writer) = writer else { panic!("not whole numbers") };
+    writer.write_batch(values, None, None).expect("written");
+}
+
+/// A file of these rows; their positions begin at `first`.
+fn states(name: &str, rows: &[Row], first: i64) -> PathBuf {
+    let file = empty_folder(name).join("states.parquet");
+    let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
+    for row in rows {
+        let own = row.as_deref().unwrap_or_default();
+        if own.is_empty() {
+            defined.push(i16::from(row.is_some()));
+            repeated.push(0);
+        }
+        for (place, value) in own.iter().enumerate() {
+            defined.push(if value.is_some() { 3 } else { 2 });
+            repeated.push(i16::from(place > 0));
+            values.extend(value);
+        }
+    }
+    let count = rows.len() as i64;
+    write(
+        &file,
+        LISTS,
+        &[&|writer| floats(writer, &values, &defined, &repeated), &|writer| numbers(writer, &vec![0; count as usize]), &|writer| {
+            numbers(writer, &(first..first + count).collect::<Vec<i64>>())
+        }],
+    );
+    file
+}
+
+fn import(file: &Path, out: &Path) -> Outcome {
+    layerscope(&["import", file.to_str().expect("UTF-8"), "--out", out.to_str().expect("UTF-8"), "--quiet", "--measures", "norm"])
+}
+
+fn row(values: &[f32]) -> Row {
+    Some(values.iter().copied().map(Some).collect())
+}
+
+#[test]
+fn only_full_rows_of_one_length_are_states() {
+    let out = empty_folder("imports-out");
+    let good = states("imports-good", &[row(&[1.0, 2.0, 3.0]), row(&[4.0, 5.0, 6.0])], 0);
+    let outcome = import(&good, &out.join("good"));
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    let layers = table(&out.join("good"), "layers");
+    let q = (0..layers.rows())
+        .find(|&at| text(&layers, "measure", at).as_deref() == Some("q") && text(&layers, "selection", at).as_deref() == Some("all"));
+    assert_eq!(number(&layers, "value", q.expect("a row")), Some(45.5));
+    for (name, second, said) in [
+        ("ragged", row(&[4.0, 5.0, 6.0, 7.0, 8.0]), "row 2: 5 components; states before it have 3"),
+        ("short", row(&[4.0]), "row 2: 1 components; states before it have 3"),
+        ("null", None, "row 2: column `hidden_states` has no state there"),
+        ("empty", Some(vec![]), "row 2: column `hidden_states` has no state there"),
+        ("hole", Some(vec![Some(4.0), None, Some(6.0)]), "row 2: column `hidden_states` has a null"),
+    ] {
+        // Rows whose numbers could also be cut evenly.
+        let file = states(&format!("imports-{name}"), &[row(&[1.0, 2.0, 3.0]), second, row(&[0.0; 3]), row(&[1.0; 3])], 0);
+        let outcome = import(&file, &out.join(name));
+        assert_eq!((outcome.status, outcome.stderr.lines().count()), (2, 1), "{name}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+        assert!(!out.join(name).exists());
+    }
+    let wide = states("imports-wide", &[row(&[1.0]), row(&[2.0])], (1 << 32) - 1);
+    let outcome = import(&wide, &out.join("wide"));
+    assert_eq!(outcome.status, 2);
+    assert!(outcome.stderr.contains("row 2: position 4294967296; positions must be below 2^32"), "{}", outcome.stderr);
+}
+
+#[test]
+fn lists_of_lists_and_lists_of_ids_are_refused() {
+    let folder = empty_folder("imports-nested");
+    let nested = folder.join("nested.parquet");
+    let schema = "message m { required group states (LIST) { repeated group list { required group element (LIST) { repeated group list { required float element; } } } } }";
+    write(&nested, schema, &[&|writer| floats(writer, &[1.0, 2.0, 3.0, 4.0], &[2, 2, 2, 2], &[0, 2, 1, 2])]);
+    let outcome = import(&nested, &folder.join("out"));
+    assert_eq!(outcome.status, 2);
+    assert!(outcome.stderr.contains("column `states` holds more than one list of numbers a row"), "{}", outcome.stderr);
+    let ids = folder.join("ids.parquet");
+    let schema = "message m { required group states (LIST) { repeated group list { required float element; } } required group token_ids (LIST) { repeated group list { required int64 element; } } }";
+    let lists = |writer: &mut ColumnWriter<'_>| {
+        let ColumnWriter::Int64ColumnWriter(writer) = writer else { panic!("not whole numbers") };
+        writer.write_batch(&[7, 8], Some(&[1, 1, 0]), Some(&[0, 1, 0])).expect("written");
+    };
+    write(&ids, schema, &[&|writer| floats(writer, &[1.0, 2.0, 3.0, 4.0], &[1; 4], &[0, 1, 0, 1]), &lists]);
+    let outcome = import(&ids, &folder.join("out"));
+    assert_eq!(outcome.status, 2);
+    assert!(outcome.stderr.contains("column `token_ids` must hold one value a row"), "{}", outcome.stderr);
+}
