@@ -6,6 +6,7 @@ import inspect
 import os
 import pickle
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,22 @@ def command(*words, **options):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     return ls.measure("pocket-bert", HELD_OUT, tmp_path_factory.mktemp("runs") / "bert", progress=False, **SETTINGS)
+
+
+def test_a_damaged_table_is_an_error_that_names_it(run, tmp_path):
+    shutil.copytree(run.folder, tmp_path / "run")
+    for name in ("layers", "massive", "token_components"):
+        table = tmp_path / "run" / f"{name}.parquet"
+        if not table.exists():
+            continue
+        whole = table.read_bytes()
+        damaged = bytearray(whole)
+        damaged[len(whole) // 2] ^= 1
+        table.write_bytes(damaged)
+        with pytest.raises(ls.FileError, match=rf"{name}\.parquet: damaged, or of another run"):
+            ls.load(tmp_path / "run")
+        table.write_bytes(whole)
+    assert ls.load(tmp_path / "run").layers.to_dict() == run.layers.to_dict()
 
 
 def test_call_and_command_give_identical_tables(run, tmp_path):

@@ -76,6 +76,11 @@ def test_a_run_goes_from_store_to_store(bucket, tmp_path):
     with pytest.raises(ls.RefusedError, match=r"s3://layerscope/runs/whole holds another run: .*seed"):
         ls.measure("pocket-bert", CORPUS, "s3://layerscope/runs/whole", progress=False, seed=1, **SETTINGS)
     assert "norms.parquet" in names(bucket, "runs/whole/"), "a refusal takes nothing away"
+    damaged = bytearray((tmp_path / "here/layers.parquet").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    bucket.put_object(Key="runs/whole/layers.parquet", Body=bytes(damaged))
+    with pytest.raises(ls.FileError, match=r"layers\.parquet: damaged, or of another run"):
+        ls.load("s3://layerscope/runs/whole")
 
 
 def test_shards_are_merged_from_store_to_store(bucket, tmp_path):
