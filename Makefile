@@ -54,6 +54,8 @@ test-all: test $(SMOLLM2) $(WORK)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The 
 	for model in $(WORK)/trained/*; do target/release/layerscope track --model $$model --revisions 'step*' --corpus pocket/corpus/held-out.txt --overwrite --out $(WORK)/smoke/$$(basename $$model) || exit 1; done
 	$(REFERENCE) tools/make_fixtures.py --check
 	$(REFERENCE) tools/make_gguf.py --check
+	LAYERSCOPE_FAULTS=all cargo test --release -p layerscope --test faults
+	LAYERSCOPE_CASES=1000 cargo test --release -p layerscope --test measure_numbers random
 
 target/gpu/gpu: ## What the next two need: build it anywhere, and take it to a machine with a GPU
 	tools/build_gpu.sh

@@ -17,6 +17,9 @@ const MEMORY_OF_RECORD: u64 = 6;
 /// after normalization. Measured: 130 for words, 180 where nearly every letter is a token.
 const MEMORY_OF_DOCUMENT: u64 = 256;
 
+/// Texts up to this size are read whatever the memory: where there is too little for them, there is too little for the run, which says so.
+const SHORT_TEXT: u64 = 64 * 1024;
+
 /// What to do with a record that cannot be used. Missing, truncated or damaged files are always an error, because their lost records
 /// cannot be counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,12 +108,12 @@ impl Settings {
 
     /// The longest record that is read: it is there as bytes, cleaned, and cut into documents.
     pub(crate) fn longest_record(&self) -> u64 {
-        MAX_RECORD_BYTES.min(self.memory / MEMORY_OF_RECORD)
+        MAX_RECORD_BYTES.min(self.memory / MEMORY_OF_RECORD).max(SHORT_TEXT)
     }
 
     /// The longest text that is given to the tokenizer as a whole; every thread may have one.
     pub(crate) fn longest_document(&self) -> u64 {
-        self.memory / MEMORY_OF_DOCUMENT / self.threads.max(1) as u64
+        (self.memory / MEMORY_OF_DOCUMENT / self.threads.max(1) as u64).max(SHORT_TEXT)
     }
 
     /// Whether documents of other shards are tokenized too, to count their groups.

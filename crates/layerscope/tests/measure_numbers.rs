@@ -6,6 +6,7 @@ mod measure_numbers {
     pub mod comparison;
     pub mod expected;
     pub mod literal;
+    mod random_cases;
 }
 
 use std::collections::BTreeMap;
@@ -58,7 +59,7 @@ fn every_family_equals_the_definitions() {
         let variant = variants.first().expect("a fixture").to_str().expect("UTF-8").to_owned();
         let checkpoint = model(&format!("{name}/{variant}"), &format!("numbers-model-{name}"));
         let out = folder.join(name);
-        let counting = Counting { grouping: "token", specials: "exclude", skip_first: 0 };
+        let counting = Counting { grouping: "token", specials: "exclude", skip_first: 0, window: None };
         measured(&checkpoint, &corpus, &out, &flags(""));
         compare(&checkpoint, &out, &literal(&checkpoint, &documents, counting), true, &mut seen);
     }
@@ -75,7 +76,7 @@ fn a_point_with_a_width_of_its_own_equals_the_definitions() {
     for (fixture, width) in [("350m", 16), ("projected-pre-norm", 32)] {
         let checkpoint = model(&format!("opt/{fixture}"), &format!("numbers-projected-{fixture}"));
         let out = folder.join(fixture);
-        let counting = Counting { grouping: "token", specials: "exclude", skip_first: 0 };
+        let counting = Counting { grouping: "token", specials: "exclude", skip_first: 0, window: None };
         measured(&checkpoint, &corpus, &out, &flags(""));
         compare(&checkpoint, &out, &literal(&checkpoint, &documents, counting), true, &mut seen);
         let components = table(&out, "components");
@@ -102,7 +103,7 @@ fn every_grouping_equals_the_definitions() {
                 let more = format!("--group {grouping} --specials {specials} --skip-first {skip_first}");
                 measured(&checkpoint, &corpus, &out, &flags(&more));
                 let has_frequency = ["token", "surface", "word"].contains(&grouping);
-                let counting = Counting { grouping, specials, skip_first };
+                let counting = Counting { grouping, specials, skip_first, window: None };
                 compare(&checkpoint, &out, &literal(&checkpoint, &documents, counting), has_frequency, &mut seen);
             }
         }

@@ -60,7 +60,7 @@ impl Collector {
         let written = write_states(&store, &about.fingerprint, &facts, &kept, &LegStates::OnDisk(parts))?;
         work.retire()?;
         let manifest = write_run(&store, Some(written), &Ending::default(), &mut |_, _| {})?;
-        work.remove()?;
+        work.remove();
         Ok(manifest)
     }
 

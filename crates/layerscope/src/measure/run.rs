@@ -40,7 +40,7 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
         match complete(&plan.out) {
             Ok(Some(manifest)) => {
                 show(Event::note(line![format!("{} is complete; start again with ", plan.out.display()), setting("overwrite")]));
-                work.remove()?;
+                work.remove();
                 return Ok(manifest);
             }
             Ok(None) => {}
@@ -52,7 +52,7 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
     let ending = Ending { resources: Resources { threads: plan.threads, memory, cancel: cancel.clone() }, warnings, timings };
     let manifest = write_run(&store, written, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
     if !plan.keep_work {
-        work.remove()?;
+        work.remove();
     }
     show(Event::Finished(&manifest));
     Ok(manifest)
@@ -63,7 +63,8 @@ pub fn measure_states(plan: Plan, folder: &Path, cancel: &CancelToken, show: &mu
     let bound = BoundPlan::new(plan, folder, None)?;
     let Measured { work, written, .. } = states_of(&bound, cancel, show)?;
     written.map_or(Ok(()), WrittenStates::settle)?;
-    work.remove()
+    work.remove();
+    Ok(())
 }
 
 /// What a measurement leaves for the tables.

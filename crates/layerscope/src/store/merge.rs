@@ -46,7 +46,7 @@ pub fn merge_folders(folders: &[PathBuf], out: &Path, settings: MergeSettings, s
     work.retire()?;
     let ending = Ending { warnings: warning.into_iter().collect(), ..Ending::default() };
     let manifest = write_run(&store, Some(written), &ending, &mut |_, _| {})?;
-    work.remove()?;
+    work.remove();
     Ok(manifest)
 }
 
@@ -57,7 +57,8 @@ pub fn merge_part(shards: &[PathBuf], out: &Path) -> Result<()> {
         let (_, mut work, written, _) = merge_states(folders, here, settings, false, &mut |_| {})?;
         work.retire()?;
         written.settle()?;
-        work.remove()
+        work.remove();
+        Ok(())
     };
     into(shards, out, settled).map(drop)
 }

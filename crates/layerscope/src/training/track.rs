@@ -80,7 +80,7 @@ impl Journey {
         work.retire()?;
         let manifest = write_trajectory(&store, &stations, start)?;
         if !self.plan.keep_work {
-            work.remove()?;
+            work.remove();
         }
         show(Event::Finished(&manifest));
         Ok(manifest)

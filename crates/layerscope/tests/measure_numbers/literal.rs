@@ -27,6 +27,8 @@ pub struct Counting<'a> {
     pub specials: &'a str,
     /// Rows of every sequence that are not counted.
     pub skip_first: usize,
+    /// Tokens of a window, those around it included; None for the model's maximum.
+    pub window: Option<usize>,
 }
 
 /// All counted items of a corpus in memory.
@@ -96,12 +98,12 @@ fn items(text: &str, column: &str, grouping: &str, tokenizer: &Tokenizer) -> Vec
 
 /// Reads every document, cuts it into windows, runs each window alone, and keeps everything.
 pub fn literal(folder: &Path, documents: &[Document], counting: Counting) -> Literal {
-    let Counting { grouping, specials, skip_first } = counting;
+    let Counting { grouping, specials, skip_first, window } = counting;
     let include_specials = specials != "exclude" && grouping != "word";
     let model = Model::open(folder).expect("a model");
     let transformer: Transformer<Cpu> = model.load(Cpu::new()).expect("weights");
     let tokenizer = Tokenizer::load(folder, Wrap::Model).expect("a tokenizer");
-    let room = model.spec.max_positions.unwrap_or(2048) - 2;
+    let room = window.or(model.spec.max_positions).unwrap_or(2048) - 2;
     let blocks = model.spec.blocks.len();
     let dim = model.spec.width;
     let (groups, ids, unselectable, lengths, pilot) = Default::default();
