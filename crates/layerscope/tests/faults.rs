@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use support::measure::{command, corpus, model, sentences};
+use support::measure::{command, corpus, model, npy, sentences};
 use support::{empty_folder, root};
 
 const KINDS: [&str; 5] = ["error", "full", "short", "kill", "lost"];
@@ -179,6 +179,35 @@ fn a_run_that_is_overwritten_survives_every_fault() {
     let words = |out: &Path| command(&checkpoint, &text, out, &format!("{FLAGS} --overwrite"));
     let old = |out: &Path| drop(support::measure::measured(&checkpoint, &old_text, out, FLAGS));
     let faults = Trial::new("overwrite", &library, words, old, true).every_call(stride());
+    println!("{faults} faults");
+    assert!(faults > 3);
+}
+
+#[test]
+fn an_unfinished_run_that_is_overwritten_survives_every_fault() {
+    let (library, text) = (storage(), corpus("faults-again-text", &sentences(20, 66)));
+    let checkpoint = model("bert/base", "faults-again-model");
+    let words = |out: &Path| command(&checkpoint, &text, out, &format!("{FLAGS} --overwrite"));
+    // Killed where it has a plan and checkpoints.
+    let unfinished = |out: &Path| {
+        let mut killed = Command::new(env!("CARGO_BIN_EXE_layerscope"));
+        killed.args(command(&checkpoint, &text, out, &format!("{FLAGS} --massive 3"))).env("LD_PRELOAD", &library);
+        killed.env("FAULT_UNDER", out).env("FAULT_AT", "60").env("FAULT_KIND", "kill").output().expect("the program starts");
+        assert!(out.join(".work/plan.json").exists() && !out.join("manifest.json").exists());
+    };
+    let faults = Trial::new("again", &library, words, unfinished, false).every_call(stride());
+    println!("{faults} faults");
+    assert!(faults > 5);
+}
+
+#[test]
+fn import_survives_every_fault() {
+    let (library, states) = (storage(), npy("faults-import-states", "(60, 8)", 480));
+    let words = |out: &Path| {
+        let words = format!("import {} --out {} --quiet --measures norm,cosine", states.display(), out.display());
+        words.split(' ').map(str::to_owned).collect()
+    };
+    let faults = Trial::new("import", &library, words, |_| {}, false).every_call(stride());
     println!("{faults} faults");
     assert!(faults > 3);
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::measure::{command, corpus, end, manifest, measure, measured, model, run, sentences};
+use support::measure::{command, corpus, end, manifest, measure, measured, model, npy, run, sentences};
 use support::{Outcome, copy_of, empty_folder, layerscope, root};
 
 #[track_caller]
@@ -18,20 +18,6 @@ fn refused(outcome: &Outcome, status: i32, said: &[&str]) {
 
 fn path(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
-}
-
-/// A .npy file of f32.
-fn npy(name: &str, shape: &str, numbers: usize) -> PathBuf {
-    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((header.len() as u16).to_le_bytes());
-    bytes.extend(header.as_bytes());
-    bytes.extend(
-        (0..numbers).flat_map(|at| support::measure::uniform(3, at as u64).to_string().parse::<f32>().expect("a number").to_le_bytes()),
-    );
-    let file = empty_folder(name).join("states.npy");
-    std::fs::write(&file, bytes).expect("written");
-    file
 }
 
 #[test]

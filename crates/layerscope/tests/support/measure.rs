@@ -245,3 +245,15 @@ pub fn number(table: &Table, column: &str, row: usize) -> Option<f64> {
         _ => None,
     }
 }
+
+/// A .npy file of f32.
+pub fn npy(name: &str, shape: &str, numbers: usize) -> PathBuf {
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend((0..numbers).flat_map(|at| uniform(3, at as u64).to_string().parse::<f32>().expect("a number").to_le_bytes()));
+    let file = empty_folder(name).join("states.npy");
+    std::fs::write(&file, bytes).expect("written");
+    file
+}
