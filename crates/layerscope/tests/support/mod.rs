@@ -23,8 +23,11 @@ pub fn empty_folder(name: &str) -> PathBuf {
 /// A copy of a fixture's checkpoint, to be spoilt.
 pub fn copy_of(fixture: &str, name: &str) -> PathBuf {
     let folder = empty_folder(name);
-    for file in ["config.json", "model.safetensors"] {
-        std::fs::copy(root().join("fixtures").join(fixture).join(file), folder.join(file)).expect("a fixture");
+    for entry in std::fs::read_dir(root().join("fixtures").join(fixture)).expect("a fixture") {
+        let file = entry.expect("a file");
+        if file.file_name() != "golden.safetensors" {
+            std::fs::copy(file.path(), folder.join(file.file_name())).expect("a copy");
+        }
     }
     folder
 }
