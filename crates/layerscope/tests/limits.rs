@@ -3,7 +3,7 @@
 mod support;
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use support::measure::{command, corpus, end, manifest, measure, measured, model, npy, run, sentences};
