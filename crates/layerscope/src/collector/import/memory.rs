@@ -16,6 +16,9 @@ use crate::settings::parse;
 use crate::store::point_name::PointName;
 use crate::text::bytes;
 
+/// Square matrices while a spectrum is computed, where nothing is computed between layers.
+const SPECTRUM_MATRICES: usize = 4;
+
 /// The memory that an import may take, and what is in it.
 pub(super) struct Room {
     limit: Option<u64>,
@@ -72,7 +75,8 @@ impl Room {
         let chosen = settings.tokens.len();
         let shape = PointShape { groups: self.groups.len().max(1), dim, previous: Some(dim), kept, chosen, sketches };
         // What is collected at every point, one of them once more as it is written, rows as they are read, and what tables take.
-        let computed = while_computed(dim, sample, sketches.contains(SketchKind::Covariance));
+        let spectrum = if sketches.contains(SketchKind::Covariance) { SPECTRUM_MATRICES * dim * dim * size_of::<f64>() } else { 0 };
+        let computed = while_computed(dim, sample, sketches.contains(SketchKind::Pairs)).max(spectrum);
         let piece = rows.min(ROWS).saturating_mul(points.len()).saturating_mul(dim).saturating_mul(4 * size_of::<f32>());
         let needed = (self.points.len() + 2).saturating_mul(shape.bytes()).saturating_add(piece).saturating_add(computed);
         match self.limit.is_none_or(|limit| (needed as u64).saturating_add(self.before) <= limit) {
