@@ -28,6 +28,24 @@ pub struct Wanted {
     pub skip_bad: bool,
 }
 
+impl Wanted {
+    /// Computes what the finite rows of a batch contribute to some sketches, on the host; returns those rows. Others are an error unless
+    /// they may be left out.
+    pub fn prepare<'a>(&self, sketches: SketchSet, rows: BatchRows<'a>, batch: &mut BatchSpace) -> Result<BatchRows<'a>> {
+        let bad = rows.not_finite();
+        if let Some(&row) = bad.first().filter(|_| !self.skip_bad) {
+            return Err(Error::NotFinite { row });
+        }
+        if !bad.is_empty() {
+            // The point before has other rows: this batch is no pair.
+            batch.start_batch();
+        }
+        let rows = rows.without(&bad);
+        batch.prepare(sketches, self.massive, &rows)?;
+        Ok(rows)
+    }
+}
+
 /// A counted row that is not finite, found after the batch went on: it entered nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateRow {
@@ -148,16 +166,7 @@ impl<B: HostBackend> Accumulate for B {
     ) -> Result<HostPrepared<'a>> {
         let HostSpace { pooled, batch } = space;
         let rows = BatchRows::of(info.items(states.as_slice(), states.width, pooled), states.width, info)?;
-        let bad = rows.not_finite();
-        if let Some(&row) = bad.first().filter(|_| !wanted.skip_bad) {
-            return Err(Error::NotFinite { row });
-        }
-        if !bad.is_empty() {
-            // The point before has other rows: this batch is no pair.
-            batch.start_batch();
-        }
-        let rows = rows.without(&bad);
-        batch.prepare(wanted.sketches, wanted.massive, &rows)?;
+        let rows = wanted.prepare(wanted.sketches, rows, batch)?;
         Ok(HostPrepared { rows, space: batch })
     }
 

@@ -321,17 +321,7 @@ fn prepare_host<'a>(
     items_of(info, states.rows)?;
     *copy = states.to_vec()?;
     let rows = BatchRows::of(info.host.items(copy, states.width, pooled), states.width, &info.host)?;
-    let bad = rows.not_finite();
-    if let Some(&row) = bad.first().filter(|_| !wanted.skip_bad) {
-        return Err(Error::NotFinite { row });
-    }
-    if !bad.is_empty() {
-        // The point before has other rows: this batch is no pair.
-        batch.start_batch();
-    }
-    let rows = rows.without(&bad);
-    batch.prepare(on_host, wanted.massive, &rows)?;
-    Ok(Some((rows, batch)))
+    Ok(Some((wanted.prepare(on_host, rows, batch)?, batch)))
 }
 
 /// Refuses rows that do not fit a state.
