@@ -1,0 +1,3 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| layerscope_fuzz::run(layerscope_fuzz::targets::parquet_text, data));
