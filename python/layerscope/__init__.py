@@ -5,7 +5,7 @@ anisotropy and isotropy, intrinsic dimension, and how they change from layer to 
 
 >>> import layerscope as ls
 >>> run = ls.measure("pocket-bert", corpus="pocket/corpus/held-out.txt", limit=200, frequency="3:10000")
->>> round(run.value("slope_v_on_m", layer=3, selection="selected"))  # the norm of a token's mean determines its variance
+>>> round(run.value("slope_v_on_m", layer=3))  # the norm of a token's mean determines its variance
 -1
 >>> run.report("target/report.html").name
 'report.html'
@@ -22,7 +22,7 @@ from ._errors import CorpusError, DefectError, Error, FileError, Interrupted, Mo
 from ._import import import_states
 from ._layerscope import VERSION as __version__
 from ._measure import measure, measures, merge, track, weights
-from ._run import Run, figures, load, report
+from ._run import Curve, Run, figures, load, report
 from ._table import Table
 from ._torch import hook, trace
 from ._training import Probe, callback
@@ -31,6 +31,7 @@ __all__ = [
     "Collector",
     "Comparison",
     "CorpusError",
+    "Curve",
     "DefectError",
     "Error",
     "FileError",

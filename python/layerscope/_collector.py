@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ class Collector:
     clusters
         Numbers of clusters, such as [10, 100], for k-means on the sample.
     massive_norm
-        The norm above which a state counts as massive.
+        The norm above which a state counts as massive: a number, or a mapping from ``(layer, point)`` to numbers.
     confidence
         Compute standard errors of q, m and mean_cosine over blocks of documents.
     on_error
@@ -69,7 +70,7 @@ class Collector:
         tokens: Sequence[str | int] = (),
         token_states: int = 500,
         clusters: Sequence[int] = (),
-        massive_norm: float | None = None,
+        massive_norm: float | Mapping[tuple[int, str], float] | None = None,
         confidence: bool = False,
         on_error: str = "fail",
         group: str = "token",
@@ -184,7 +185,8 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     defaults = Collector.__init__.__kwdefaults__
     for name in given:
         if name not in defaults:
-            raise TypeError(f"{name!r} is not a setting of Collector")
+            near = get_close_matches(name, defaults, 1)
+            raise TypeError(f"{name!r} is not a setting of Collector" + (f"; did you mean {near[0]!r}?" if near else ""))
     chosen = {**defaults, **given}
     on_error, frequency, measures = (chosen.pop(name) for name in ("on_error", "frequency", "measures"))
     if on_error not in ("fail", "skip"):
@@ -197,6 +199,9 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     else:
         low, high = frequency
     name = chosen.pop("name")
+    if isinstance(chosen["massive_norm"], Mapping):
+        norms = chosen.pop("massive_norm")
+        chosen["massive_norms"] = {f"layer{layer}.{point}": float(norm) for (layer, point), norm in norms.items()}
     return {
         **chosen,
         "measures": [word.strip() for word in measures.split(",")] if isinstance(measures, str) else list(measures),

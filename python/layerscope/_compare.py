@@ -55,6 +55,8 @@ def compare(
 ) -> Comparison:
     """Compare runs with the first one: every measure at every depth, the differences, and their standard errors.
 
+    One run that was measured with ``split`` stands for its parts.
+
     Layers are matched by relative depth, so you can compare models of different depths. If all runs were measured with ``confidence`` on the
     same text, the standard errors of differences are paired. `measures` selects measures ("q,mean_cosine" or a list). `frequency` is MIN:MAX,
     the range of n_t of the selected groups; it replaces each run's own. `states` is "typical" (without the few massive states that may hide the
@@ -65,7 +67,7 @@ def compare(
     >>> one, other = (ls.measure(name, "pocket/corpus/held-out.txt", limit=80, measures="norm") for name in ("pocket-bert", "pocket-gpt"))
     >>> table = ls.compare([one, other], measures="q").table
     >>> row = next(row for row in table if row["run"] == "pocket-gpt" and row["layer"] == 3 and row["selection"] == "all")
-    >>> abs(row["difference"] - (other.value("q", layer=3) - one.value("q", layer=3))) < 1e-9
+    >>> abs(row["difference"] - (other.value("q", layer=3, selection="all") - one.value("q", layer=3, selection="all"))) < 1e-9
     True
     """
     names = measures.split(",") if isinstance(measures, str) else list(measures)

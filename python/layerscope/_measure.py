@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from . import _layerscope
-from ._errors import Interrupted
+from ._errors import Interrupted, UsageError
 from ._run import Run, _folders, _place
 from ._table import Table
 
 Progress = bool | Callable[[dict[str, Any]], object] | None
+Corpus = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterable[str]
 
 
 def measure(
     model: str | os.PathLike[str],
-    corpus: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    corpus: Corpus | None = None,
     out: str | os.PathLike[str] | None = None,
     *,
+    texts: Iterable[str] | None = None,
     progress: Progress = None,
+    quiet: bool = False,
     **settings: Any,
 ) -> Run:
     """Run a corpus through a model and measure the geometry of every token's hidden states at every layer.
@@ -34,13 +40,18 @@ def measure(
         A folder with config.json, weights and tokenizer.json; a GGUF file; a Hugging Face Hub id such as "org/name"; or "pocket-gpt" or
         "pocket-bert", which come with the package.
     corpus
-        Files or globs: .txt (one document per line), .jsonl or .parquet, each also as .gz or .zst; or object-store and web addresses.
+        Files or globs: .txt (one document per line), .jsonl or .parquet, each also as .gz or .zst; or object-store and web addresses. A column of
+        a data frame, or any other iterable that is not a list or tuple, is taken as `texts`.
     out
         The folder of the run, or an address such as "s3://bucket/run" (credentials come from the usual environment variables). Checkpoints go
         there too, so another machine can resume. Without it, the run is in a temporary folder that is deleted with the returned object.
+    texts
+        The documents themselves, instead of `corpus`: a list, a column of a data frame, or any iterable of strings.
     progress
         True shows a bar and False shows nothing. A function is called with a dictionary for each event. None shows a bar on terminals and
         in notebooks.
+    quiet
+        True shows nothing, like ``progress=False``.
     settings
         The flags of ``layerscope measure``, with ``_`` for ``-``. Give lists for comma-separated values.
 
@@ -56,9 +67,13 @@ def measure(
     >>> q, m, v = (run.value(name, layer=3) for name in ("q", "m", "v"))
     >>> abs(q - (m + v)) < 1e-9 * q
     True
+    >>> ls.measure("pocket-bert", texts=["The cat sat.", "The dog ran."], quiet=True).manifest["corpus"]["documents"]
+    2
     """
-    given = {"model": os.fspath(model), "corpus": _paths(corpus), **settings}
-    return _into(out, lambda folder: _layerscope.measure(_words(given, folder), _call("measure", given), *_display(progress)))
+    with _corpus(corpus, texts, settings) as (paths, told):
+        given = {"model": os.fspath(model), "corpus": paths, **settings}
+        call = _call("measure", {**given, **told})
+        return _into(out, lambda folder: _layerscope.measure(_words(given, folder), call, *_display(progress, quiet)))
 
 
 # The settings come from the program's own table, so help, docstring and documentation cannot differ.
@@ -68,23 +83,25 @@ measure.__doc__ = (measure.__doc__ or "").replace("{settings}", _layerscope.sett
 def track(
     model: str | os.PathLike[str],
     revisions: str | Sequence[str],
-    corpus: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    corpus: Corpus,
     out: str | os.PathLike[str],
     *,
     evict: bool = False,
     progress: Progress = None,
+    quiet: bool = False,
     **settings: Any,
 ) -> Run:
     """Measure the checkpoints of a training run on the same corpus, and collect all steps in one table.
 
-    `model`, `corpus`, `progress` and the settings are those of `measure`. `revisions` are names and globs such as "step*": folders in the
+    `model`, `corpus`, `progress`, `quiet` and the settings are those of `measure`. `revisions` are names and globs such as "step*": folders in the
     model's folder, or branches and tags of a Hub model. Missing or broken checkpoints are skipped with a warning. Each checkpoint becomes a
     complete run in ``out/steps``. `evict` deletes each downloaded checkpoint from the Hub's cache once it is measured.
     """
     names = revisions if isinstance(revisions, str) else ",".join(revisions)
-    given = {"model": os.fspath(model), "corpus": _paths(corpus), **settings}
-    call = _call("track", {**given, "revisions": names})
-    return _into(out, lambda folder: _layerscope.track(_words(given, folder), names, evict, call, *_display(progress)))
+    with _corpus(corpus, None, settings) as (paths, told):
+        given = {"model": os.fspath(model), "corpus": paths, **settings}
+        call = _call("track", {**given, **told, "revisions": names})
+        return _into(out, lambda folder: _layerscope.track(_words(given, folder), names, evict, call, *_display(progress, quiet)))
 
 
 def merge(
@@ -159,10 +176,47 @@ def _into(out: str | os.PathLike[str] | None, work: Callable[[str], object]) -> 
     return Run(temporary.name, temporary=temporary)
 
 
-def _paths(corpus: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
-    if isinstance(corpus, (str, os.PathLike)):
-        corpus = [corpus]
-    return [os.fspath(path) for path in corpus]
+@contextmanager
+def _corpus(corpus: Corpus | None, texts: Iterable[str] | None, settings: dict[str, Any]) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """Give the files to read, and what the manifest records of them. Texts become a file for the time of the call."""
+    if (corpus is None) == (texts is None):
+        raise UsageError("give either corpus (files) or texts (the documents themselves)")
+    if isinstance(corpus, (str, os.PathLike, list, tuple)):
+        yield _paths(corpus), {}
+        return
+    if "text_column" in settings:
+        raise UsageError("text_column is a column of files; texts have none")
+    file, count = _written(corpus if texts is None else texts)
+    try:
+        yield [str(file)], {"corpus": None, "texts": f"{count} texts"}
+    except Interrupted:
+        raise  # A repeated call finds the same text under the same name, and resumes.
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+    file.unlink(missing_ok=True)
+
+
+def _written(texts: Iterable[str]) -> tuple[Path, int]:
+    """Write texts to a temporary file with a name that depends on nothing but the texts."""
+    if isinstance(texts, str):
+        raise UsageError("texts is one string; give a list of strings")
+    digest, lines = hashlib.sha256(), []
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise UsageError(f"texts contain {type(text).__name__} at place {place}; give strings")
+        lines.append(json.dumps({"text": text}) + "\n")
+        digest.update(lines[-1].encode())
+    file = Path(tempfile.gettempdir()) / f"layerscope-texts-{digest.hexdigest()[:24]}.jsonl"
+    handle, scratch = tempfile.mkstemp(prefix="layerscope-texts-", dir=file.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        out.writelines(lines)
+    os.replace(scratch, file)
+    return file, len(lines)
+
+
+def _paths(files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    return [os.fspath(path) for path in ([files] if isinstance(files, (str, os.PathLike)) else files)]
 
 
 def _words(given: dict[str, Any], folder: str) -> dict[str, Any]:
@@ -185,8 +239,10 @@ def _call(name: str, given: dict[str, Any]) -> list[str]:
     return [f"layerscope.{name}"] + [f"{key}={value!r}" for key, value in given.items() if value is not None]
 
 
-def _display(progress: Progress) -> tuple[str, Callable[[str], object]]:
+def _display(progress: Progress, quiet: bool = False) -> tuple[str, Callable[[str], object]]:
     """Return how to show progress, and the function that shows it."""
+    if quiet:
+        progress = False
     if callable(progress):
         return "json", lambda line: progress(json.loads(line))
     if progress is None:

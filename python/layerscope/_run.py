@@ -6,19 +6,49 @@ import html
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import _layerscope
-from ._errors import UsageError
 from ._table import Table
 
 #: A notebook shows the first of these that the run supports.
 _KEY_FIGURES = ["fig2", "fig5", "fig4"]
 
-#: The selections of the tables without massive states.
-_TYPICAL = {"all": "typical", "selected": "typical_selected", "sample": "typical_sample"}
+
+class Curve:
+    """A measure along the layers: ``layers, values = run.curve("mean_cosine")``. `Run.curve` returns it.
+
+    `layers` and `values` are lists of the same length; `se` has the standard errors and `points` the places. `selection` and `variant` say what
+    the values are over. Undefined values are None.
+    """
+
+    measure: str
+    layers: list[int]
+    values: list[float | None]
+    se: list[float | None]
+    points: list[str]
+    selection: str
+    variant: str | None
+
+    def __init__(
+        self, measure: str, layers: list[int], values: list[float | None], se: list[float | None], points: list[str], selection: str,
+        variant: str | None,
+    ) -> None:
+        self.measure, self.layers, self.values, self.se, self.points = measure, layers, values, se, points
+        self.selection, self.variant = selection, variant
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return iter((self.layers, self.values))
+
+    def __len__(self) -> int:
+        return 2
+
+    def __repr__(self) -> str:
+        variant = f", {self.variant}" if self.variant else ""
+        pairs = ", ".join(f"{layer}: {'-' if value is None else format(value, '.4g')}" for layer, value in zip(self.layers, self.values))
+        return f"{self.measure}{variant}, {self.selection}: {pairs}"
 
 
 class Run:
@@ -55,7 +85,7 @@ class Run:
         self._temporary = temporary  # deleted with this object, like the local copy of a run at an address
         self._copy = _layerscope.fetch(self._place) if "://" in self._place else None
         self.folder = Path(self._copy.path() if self._copy else self._place)
-        manifest, tables = _layerscope.read_run(str(self.folder))
+        manifest, tables, self._lead = _layerscope.read_run(str(self.folder))
         self.manifest = json.loads(manifest)
         for name in ("layers", "groups", "components", "spectra", "tokens", "token_components", "massive", "norms"):
             setattr(self, name, Table(tables[name]) if name in tables else None)
@@ -64,6 +94,11 @@ class Run:
     def model(self) -> str:
         """The model's short name."""
         return self.manifest["model"]["name"]
+
+    @property
+    def parts(self) -> dict[str, Run]:
+        """The runs of a run that was measured with ``split="column:NAME"``, by the values of the column; otherwise empty."""
+        return {part["value"]: Run(self.folder / part["folder"]) for part in self.manifest.get("split") or []}
 
     @property
     def warnings(self) -> list[str]:
@@ -76,29 +111,64 @@ class Run:
         *,
         layer: int | None = None,
         point: str | None = None,
-        selection: str = "all",
+        selection: str | None = None,
         variant: str | None = None,
-        states: str = "all",
+        states: str | None = None,
+        step: int | None = None,
     ) -> float | None:
         """Return one value of the table `layers`, or None if it is undefined.
 
-        You can leave out `point` if the layer has only one. `layerscope.measures()` lists the names of measures and variants. `states` is
-        "all" or "typical": with "typical", the selections "all", "selected" and "sample" are read without massive states.
+        What you leave out is what the printed run shows: its states ("typical" where massive ones carry more than a tenth of Q, otherwise
+        "all"), the selected groups where the measure has them, then all states, then the kept sample; and the plain variant, or the first.
+        You can leave out `point` if the layer has only one, and `step` if the run is not of a training. A `selection` without `states` is
+        one of the table: "all", "selected", "sample", "typical", "typical_selected" or "typical_sample". If nothing fits, the error lists what
+        there is. `layerscope.measures()` lists the names of measures and variants.
+
+        >>> import layerscope as ls
+        >>> run = ls.measure("pocket-bert", texts=["The cat sat on the mat."] * 9, measures="norm,spectrum", frequency="2:100")
+        >>> run.value("q", layer=3) == run.value("q", layer=3, selection="selected")
+        True
+        >>> run.value("anisotropy_svd", layer=3) == run.value("anisotropy_svd", layer=3, selection="all", variant="corpus")
+        True
+        >>> run.value("anisotropy_svd", layer=7)
+        Traceback (most recent call last):
+        ...
+        layerscope._errors.UsageError: anisotropy_svd has no layer 7; it has 0, 1, 2, 3, 4, 5, 6
         """
-        if states not in ("all", "typical"):
-            raise UsageError(f"states {states!r} is not understood; give 'typical' or 'all'")
-        if states == "typical":
-            selection = _TYPICAL.get(selection, selection)
-        wanted = {"measure": measure, "layer": layer, "selection": selection, "variant": variant}
-        if point is not None:
-            wanted["point"] = point
-        found = [row for row in self.layers if all(row[name] == value for name, value in wanted.items())]
-        if len(found) == 1:
-            return found[0]["value"]
-        if found:
-            points = ", ".join(sorted({str(row["point"]) for row in found}))
-            raise UsageError(f"layer {layer} has {measure} at several points or steps ({points}); give a point")
-        raise UsageError(f"there is no {measure} with {wanted}; see run.layers")
+        return self.layers._native.ask(
+            self._lead, measure=measure, layer=layer, point=point, selection=selection, variant=variant, states=states, step=step
+        )
+
+    def curve(
+        self,
+        measure: str,
+        *,
+        point: str | None = None,
+        selection: str | None = None,
+        variant: str | None = None,
+        states: str | None = None,
+        step: int | None = None,
+    ) -> Curve:
+        """Return a measure along the layers: `layers`, `values` and what they are over.
+
+        What you leave out is chosen as by `value`. The last value is after the final norm, where there is one, as in the reference library's
+        ``hidden_states``; ``point="block"`` gives the blocks' own outputs. A run of a training gives its last step.
+
+        >>> import layerscope as ls
+        >>> run = ls.measure("pocket-gpt", texts=["The cat sat on the mat."] * 9, measures="mean_cosine", frequency="2:100")
+        >>> layers, values = run.curve("mean_cosine")
+        >>> layers
+        [0, 1, 2, 3, 4, 5, 6]
+        >>> values[3] == run.value("mean_cosine", layer=3)
+        True
+        >>> run.curve("mean_cosine").selection
+        'selected'
+        """
+        rows, found, kind = self.layers._native.ask_curve(
+            self._lead, measure=measure, point=point, selection=selection, variant=variant, states=states, step=step
+        )
+        table = Table(rows)
+        return Curve(measure, table["layer"], table["value"], table["se"], table["point"], found, kind)
 
     def summary(self, *, states: str | None = None) -> str:
         """Return a short text: a few lines on what was measured, then a line per layer.
@@ -117,19 +187,38 @@ class Run:
         tokens: Sequence[str] = (),
         frequency: str | None = None,
         states: str | None = None,
+        depth: str | None = None,
         theme: str = "light",
         width_mm: str | float | None = None,
         title: str | None = None,
     ) -> list[Path]:
         """Draw every figure that the run supports, as SVG, PDF, PNG and CSV. Return the files. See `layerscope.figures`."""
         return figures(
-            [self], out, only=only, layers=layers, tokens=tokens, frequency=frequency, states=states, theme=theme, width_mm=width_mm,
-            title=title,
+            [self], out, only=only, layers=layers, tokens=tokens, frequency=frequency, states=states, depth=depth, theme=theme,
+            width_mm=width_mm, title=title,
         )
 
-    def report(self, out: str | os.PathLike[str] = "report.html", *, frequency: str | None = None, title: str | None = None) -> Path:
+    def report(
+        self,
+        out: str | os.PathLike[str] = "report.html",
+        *,
+        only: str | Sequence[str] = (),
+        frequency: str | None = None,
+        title: str | None = None,
+    ) -> Path:
         """Write a self-contained page in which you can explore the run. Return its path. See `layerscope.report`."""
-        return report([self], out, frequency=frequency, title=title)
+        return report([self], out, only=only, frequency=frequency, title=title)
+
+    def prune(self, keep: str = "all", *, states: str | None = None) -> str:
+        """Free disk space, and return what was freed in a line.
+
+        `keep` is "tables" (the states go: tables, figures and reports stay; merging and other frequencies need a new measurement), "merge" (the
+        states stay too) or "all" (only unfinished files go). `states` says how kept states are stored: "plain" (any safetensors reader opens
+        them), "packed" (a sixth smaller, without loss) or "f16" (half, rounded; refused where a state is too large for it).
+        """
+        line = _layerscope.prune(self._place, keep, states)
+        self.manifest = json.loads(_layerscope.read_run(str(self.folder))[0]) if self._copy is None else self.manifest
+        return line
 
     def __repr__(self) -> str:
         return self.summary()
@@ -153,7 +242,7 @@ def load(folder: str | os.PathLike[str]) -> Run:
     >>> ls.load("nowhere")
     Traceback (most recent call last):
     ...
-    layerscope._errors.FileError: nowhere: no finished run here (manifest.json is written last); resume it first
+    layerscope._errors.FileError: nowhere: there is no such folder
     """
     return Run(folder)
 
@@ -167,6 +256,7 @@ def figures(
     tokens: Sequence[str] = (),
     frequency: str | None = None,
     states: str | None = None,
+    depth: str | None = None,
     theme: str = "light",
     width_mm: str | float | None = None,
     title: str | None = None,
@@ -177,12 +267,12 @@ def figures(
 
     `only` selects figures ("fig2,fig5" or a list). `layers` and `tokens` select what figures of single layers or tokens show. `frequency` is
     MIN:MAX, the range of n_t of the selected groups. `states` is "typical" (without the few massive states that may hide the others) or "all";
-    by default typical states are shown where massive ones carry more than a tenth of Q. `theme` is light, dark or print. `width_mm` is a
-    number, or a name such as "acl-column". `title` is a line above every figure.
+    by default typical states are shown where massive ones carry more than a tenth of Q. `depth` is "layer" (the default) or
+    "relative": where figures along the layers put a layer. `theme` is light, dark or print. `width_mm` is a number, or a name such as
+    "acl-column". `title` is a line above every figure.
     """
-    names = only.split(",") if isinstance(only, str) else list(only)
     written, _ = _layerscope.figures(
-        _folders(runs), Path(out), [name for name in names if name], list(layers), list(tokens), frequency, states, theme,
+        _folders(runs), Path(out), _names(only), list(layers), list(tokens), frequency, states, depth, theme,
         None if width_mm is None else str(width_mm), title,
     )
     return [Path(file) for file in written]
@@ -192,16 +282,23 @@ def report(
     runs: Sequence[Run | str | os.PathLike[str]],
     out: str | os.PathLike[str] = "report.html",
     *,
+    only: str | Sequence[str] = (),
     frequency: str | None = None,
     title: str | None = None,
 ) -> Path:
     """Write a page in which you can explore the runs. Return its path.
 
-    The page is a single file, `out`, that opens from disk and needs no network. `frequency` is MIN:MAX, the range of n_t of the groups that
+    The page is a single file, `out`, that opens from disk and needs no network. `only` selects views by their tabs ("tokens,layers" or a
+    list): the file then holds only what they need. `frequency` is MIN:MAX, the range of n_t of the groups that
     regressions use at first; you can change it on the page. `title` is the title of the page.
     """
-    _layerscope.report(_folders(runs), Path(out), frequency, title)
+    _layerscope.report(_folders(runs), Path(out), _names(only), frequency, title)
     return Path(out)
+
+
+def _names(only: str | Sequence[str]) -> list[str]:
+    names = only.split(",") if isinstance(only, str) else list(only)
+    return [name for name in names if name]
 
 
 def _folders(runs: Run | str | os.PathLike[str] | Sequence[Run | str | os.PathLike[str]]) -> list[str]:

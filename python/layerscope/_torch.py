@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ._collector import Collector
@@ -16,6 +16,10 @@ from ._run import Run
 
 if TYPE_CHECKING:
     import torch
+
+
+#: The program finds the norm beyond which states are massive in so many documents.
+_PILOT = 32
 
 
 def trace(
@@ -27,6 +31,7 @@ def trace(
     batch_size: int = 16,
     max_length: int | None = None,
     specials: str = "exclude",
+    massive: float = 10,
     collector: Collector | None = None,
     overwrite: bool = False,
     **settings: Any,
@@ -40,6 +45,8 @@ def trace(
     Layers are those of ``hidden_states``. If the model ends in a norm, the last layer has two points: `block` (before the norm) and
     `final_norm` (after it).
 
+    A state counts as massive when its norm exceeds `massive` times the median of its point, which the first 32 texts set, as in `measure`.
+
     The run is written to `out`, and `overwrite` replaces what is there. Without `out`, the run is deleted with the returned object. Settings
     are those of `Collector`. If you give a `collector`, the states go into it instead of a new one.
 
@@ -51,6 +58,10 @@ def trace(
         raise UsageError(f"specials {specials!r} is not understood; give 'exclude' or 'include'")
     gatherer = _Tracer(model, tokenizer, max_length, specials, collector, settings)
     documents = enumerate(_line(text) for text in ([texts] if isinstance(texts, str) else texts))
+    first = list(islice(documents, _PILOT))
+    if collector is None and "massive_norm" not in settings:
+        gatherer.set_massive([first[start : start + batch_size] for start in range(0, len(first), batch_size)], massive)
+    documents = chain(first, documents)
     while batch := list(islice(documents, batch_size)):
         gatherer.read(batch)
     if gatherer.collector is None:
@@ -78,40 +89,72 @@ class _Tracer:
         self.seen: set[int] = set()
         self.cut = 0
 
+    def set_massive(self, batches: list[list[tuple[int, str]]], multiple: float) -> None:
+        """Set the norm above which states are massive at each point: a multiple of the median norm of these texts' states."""
+        import torch
+
+        norms: dict[tuple[int, str], list[Any]] = {}
+        for batch in batches:
+            rows = self._rows(batch)
+            if rows is None:
+                continue
+            for (layer, point), states in self._states(rows):
+                counted = states.detach().to("cpu")[rows["counted"]].double().norm(dim=-1)
+                norms.setdefault((layer, point or ("block" if layer else "embedding")), []).append(counted[torch.isfinite(counted)])
+        known = {place: torch.cat(own) for place, own in norms.items()}
+        found = {place: multiple * float(own.quantile(0.5)) for place, own in known.items() if len(own)}
+        self.settings = {**self.settings, "massive_norm": {place: norm for place, norm in found.items() if norm > 0} or None}
+
     def read(self, batch: list[tuple[int, str]]) -> None:
         """Put the hidden states of some texts into the collector."""
+        rows = self._rows(batch)
+        if rows is None:
+            return
+        ids, real, counted = rows["ids"], rows["attention"].bool(), rows["counted"]
+        self.cut += rows["cut"]
+        self.seen.update(ids[counted].tolist())
+        for (layer, point), states in self._states(rows):
+            if self.collector is None:
+                self.collector = self._new_collector(states.shape[-1])
+            # Drop padding here, so that sequences and pairs are those of a batch without padding.
+            self.collector.update(
+                layer, states.detach().to("cpu")[real], ids[real], rows["documents"][real], rows["positions"][real], mask=counted[real],
+                point=point,
+            )
+
+    def _states(self, rows: dict[str, Any]) -> Iterator[tuple[tuple[int, str | None], Any]]:
+        where = next(self.model.parameters()).device
+        return _states(self.model, rows["ids"].to(where), rows["attention"].to(where))
+
+    def _rows(self, batch: list[tuple[int, str]]) -> dict[str, Any] | None:
+        """Return the tokens of some texts, padded; which of them are real, and which count."""
         import torch
 
         encoded = self.tokenizer([text for _, text in batch], return_special_tokens_mask=True)
-        rows = []
+        rows, cut = [], 0
         for (document, _), ids, special in zip(batch, encoded["input_ids"], encoded["special_tokens_mask"]):
             if self.max_length and len(ids) > self.max_length:
-                self.cut += 1
+                cut += 1
                 ids, special = ids[: self.max_length], special[: self.max_length]
             if ids:
                 rows.append((document, ids, special))
         if not rows:
-            return
+            return None
         width = max(len(ids) for _, ids, _ in rows)
         pad = self.tokenizer.pad_token_id or 0
         padded = lambda values, fill: torch.tensor([list(row) + [fill] * (width - len(row)) for row in values])
-        ids = padded([ids for _, ids, _ in rows], pad)
         attention = padded([[1] * len(ids) for _, ids, _ in rows], 0)
         counted = attention.bool()
         if self.specials == "exclude":
             counted &= ~padded([special for _, _, special in rows], 1).bool()
-        documents = torch.tensor([document for document, _, _ in rows])[:, None].expand(-1, width)
-        positions = torch.arange(width)[None].expand(len(rows), -1)
-        self.seen.update(ids[counted].tolist())
-        where = next(self.model.parameters()).device
-        for (layer, point), states in _states(self.model, ids.to(where), attention.to(where)):
-            if self.collector is None:
-                self.collector = self._new_collector(states.shape[-1])
-            # Drop padding here, so that sequences and pairs are those of a batch without padding.
-            real = attention.bool()
-            self.collector.update(
-                layer, states.detach().to("cpu")[real], ids[real], documents[real], positions[real], mask=counted[real], point=point
-            )
+        return {
+            "ids": padded([ids for _, ids, _ in rows], pad),
+            "attention": attention,
+            "counted": counted,
+            "documents": torch.tensor([document for document, _, _ in rows])[:, None].expand(-1, width),
+            "positions": torch.arange(width)[None].expand(len(rows), -1),
+            "cut": cut,
+        }
 
     def _new_collector(self, dim: int) -> Collector:
         config = self.model.config

@@ -12,15 +12,8 @@ from . import _layerscope
 from ._run import Run, load
 from ._torch import trace
 
-#: The measures to log: name, selection, variant.
-SCALARS: tuple[tuple[str, str, str | None], ...] = (
-    ("q", "all", None),
-    ("m_over_q", "all", None),
-    ("mean_cosine", "all", None),
-    ("anisotropy_svd", "all", "corpus"),
-    ("effective_rank", "all", None),
-    ("intrinsic_dimension", "sample", "twonn"),
-)
+#: The measures to log, each of the states and the selection that a run shows first.
+SCALARS = ("q", "m_over_q", "mean_cosine", "anisotropy_svd", "effective_rank", "intrinsic_dimension")
 
 
 class Probe:
@@ -63,12 +56,16 @@ class Probe:
 
 def scalars(run: Run) -> dict[str, float]:
     """Return the values of a run to log, by name: ``layerscope/MEASURE/LAYER``."""
-    wanted = set(SCALARS)
-    found = {}
-    for row in run.layers:
-        if (row["measure"], row["selection"], row["variant"]) in wanted and row["value"] is not None:
-            layer = f"{row['layer']}" if row["point"] != "final_norm" else f"{row['layer']}-final_norm"
-            found[f"layerscope/{row['measure']}/{layer}"] = row["value"]
+    measured, found = set(run.layers["measure"]), {}
+    for measure in SCALARS:
+        if measure not in measured:
+            continue
+        for point in ("embedding", "block", "final_norm"):
+            if point not in run.layers["point"]:
+                continue
+            curve = run.curve(measure, point=point)
+            suffix = "-final_norm" if point == "final_norm" else ""
+            found |= {f"layerscope/{measure}/{layer}{suffix}": value for layer, value in zip(*curve) if value is not None}
     return found
 
 

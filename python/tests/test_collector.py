@@ -47,8 +47,8 @@ def test_every_measure_equals_its_definition(states):
     for layer, x in enumerate(layers):
         expected = oracle.moments(x) | oracle.partition_of_variance(x, groups)
         for name, value in expected.items():
-            assert abs(run.value(name, layer=layer) - value) <= TOLERANCE * expected["q"], (name, layer)
-        assert abs(run.value("mean_cosine", layer=layer) - oracle.mean_cosine(x)) <= TOLERANCE
+            assert abs(run.value(name, layer=layer, selection="all") - value) <= TOLERANCE * expected["q"], (name, layer)
+        assert abs(run.value("mean_cosine", layer=layer, selection="all") - oracle.mean_cosine(x)) <= TOLERANCE
         similarity = oracle.intra_sentence_similarity(x, documents)
         assert abs(run.value("intra_sentence_similarity", layer=layer) - similarity) <= TOLERANCE
         spectrum = oracle.spectrum(x)
@@ -190,7 +190,7 @@ def test_without_documents_the_sample_is_missing(states):
     run = collector.finish()
     assert run.value("intra_sentence_similarity", layer=0) is None
     assert run.value("curvature", layer=0) is None
-    with pytest.raises(ls.UsageError, match="no intrinsic_dimension"):
+    with pytest.raises(ls.UsageError, match="no measure `intrinsic_dimension`"):
         run.value("intrinsic_dimension", layer=0, selection="sample", variant="twonn")
     assert run.value("anisotropy_svd", layer=0, variant="corpus") == pytest.approx(oracle.spectrum(states[0][0])["anisotropy_svd"], rel=1e-9)
 
@@ -243,7 +243,19 @@ def test_rows_that_are_not_finite_can_be_left_out():
     collector.update(0, np.array([[1, 2], [np.nan, 0], [3, 4]], np.float32))
     run = collector.finish()
     assert run.value("states", layer=0) == 2
-    assert "1 states were not finite and were left out" in run.warnings
+    assert "1 state was not finite and left out" in run.warnings
+    with pytest.raises(TypeError, match="did you mean 'massive_norm'"):
+        ls._collector._settings({"massive_nrm": 3})
+
+
+def test_the_massive_norm_of_a_point_is_its_own():
+    collector = ls.Collector(dim=1, measures="norm", massive_norm={(0, "embedding"): 5, (1, "block"): 50})
+    for layer in range(3):
+        collector.update(layer, np.array([[1], [10], [100]], np.float32), documents=[0, 1, 2], positions=[0, 0, 0])
+    run = pickle.loads(pickle.dumps(collector)).finish()
+    assert [run.value("states", layer=layer, selection="typical") for layer in range(3)] == [1, 2, 3]
+    with pytest.raises(ls.UsageError, match="massive_norm is a norm above 0"):
+        ls.Collector(dim=1, massive_norm={(0, "embedding"): 0})
 
 
 def test_strangers_are_not_merged():
@@ -254,7 +266,7 @@ def test_strangers_are_not_merged():
         one.merge(one)
     with pytest.raises(ls.UsageError, match="no states yet"):
         one.finish()
-    with pytest.raises(ls.UsageError, match="measures `norms` is not understood"):
+    with pytest.raises(ls.UsageError, match="measures `norms` is neither a measure nor a family .did you mean `norm`"):
         ls.Collector(dim=4, measures="norms")
     with pytest.raises(ls.UsageError, match="at least 1"):
         ls.Collector(dim=0)

@@ -29,7 +29,7 @@ def safetensors(path, **arrays):
     return path
 
 
-@pytest.mark.parametrize("kind", ["npz", "compressed", "layers", "safetensors", "token-first", "layer-first", "parquet"])
+@pytest.mark.parametrize("kind", ["npz", "compressed", "layers", "files", "safetensors", "token-first", "layer-first", "parquet"])
 def test_every_layout_is_the_same_run(states, tmp_path, kind):
     layers, groups, documents, positions = states
     who = {"groups": groups, "documents": documents, "positions": positions}
@@ -40,6 +40,9 @@ def test_every_layout_is_the_same_run(states, tmp_path, kind):
         np.savez_compressed(tmp_path / "states.npz", states=stacked, **who)
     elif kind == "layers":
         np.savez(tmp_path / "states.npz", **{f"layer_{layer}": x for layer, x in enumerate(layers)}, **who)
+    elif kind == "files":
+        for layer, x in enumerate(layers):
+            np.savez(tmp_path / f"states.layer_{layer}.npz", states=x, **who)
     elif kind == "safetensors":
         safetensors(tmp_path / "states.safetensors", hidden_states=stacked, **who)
     elif kind == "token-first":
@@ -93,6 +96,22 @@ def test_extracted_hidden_states_are_a_document_a_file(tmp_path):
     assert_equal_tables(ls.import_states(tmp_path / "*.safetensors", measures="all", frequency="1:100"), collector.finish(), 1e-12)
 
 
+def test_batches_are_documents_and_padding_does_not_count(tmp_path):
+    rng = np.random.default_rng(7)
+    x, ids = rng.normal(size=(3, 4, 6, 8)).astype(np.float32), rng.integers(0, 5, (4, 6))
+    mask = np.array([[1] * 6, [1] * 4 + [0] * 2, [1] * 5 + [0], [1] * 6])
+    np.savez(tmp_path / "batch.npz", hidden_states=x, input_ids=ids, attention_mask=mask)
+    for layer in range(3):
+        np.savez(tmp_path / f"layer{layer}.npz", hidden_states=x[layer], input_ids=ids, attention_mask=mask)
+    collector = ls.Collector(dim=8, measures="all", frequency="1:100", name="states")
+    documents, positions = np.repeat(np.arange(4), 6), np.tile(np.arange(6), 4)
+    for layer in range(3):
+        collector.update(layer, x[layer].reshape(-1, 8), ids.ravel(), documents, positions, mask=mask.ravel().astype(bool))
+    expected = collector.finish()
+    for files in ["batch.npz", "layer*.npz"]:
+        assert_equal_tables(ls.import_states(str(tmp_path / files), measures="all", frequency="1:100"), expected, 1e-12)
+
+
 def test_brain_floats(tmp_path):
     x = np.random.default_rng(2).normal(size=(20, 4)).astype(np.float32)
     brain = (x.view(np.uint32) >> 16).astype(np.uint16)
@@ -113,7 +132,7 @@ def test_brain_floats(tmp_path):
         ({"a": np.zeros((5, 4), np.float32), "b": np.zeros((6, 4), np.float32)}, {}, "which array holds the states\\?"),
         ({"a": np.zeros((5, 4), np.float32)}, {"groups": "b"}, "there is no array `b`; there are a"),
         ({"a": np.full((5, 4), np.nan, np.float32)}, {}, "row 0: the states are not finite"),
-        ({"hidden_states": np.zeros((2, 2, 2, 4), np.float32)}, {}, "two or three axes"),
+        ({"hidden_states": np.zeros((1, 2, 2, 2, 4), np.float32)}, {}, "two, three or four axes"),
         ({"hidden_states": np.zeros((2, 2, 4), np.float32)}, {"axes": "tld"}, "axes `tld` is not understood"),
     ],
 )

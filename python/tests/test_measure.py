@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import pickle
 import re
@@ -10,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -43,6 +45,19 @@ def test_a_damaged_table_is_an_error_that_names_it(run, tmp_path):
             ls.load(tmp_path / "run")
         table.write_bytes(whole)
     assert ls.load(tmp_path / "run").layers.to_dict() == run.layers.to_dict()
+
+
+def test_a_pruned_run_has_its_tables(run, tmp_path):
+    shutil.copytree(run.folder, tmp_path / "pruned")
+    pruned = ls.load(tmp_path / "pruned")
+    assert pruned.prune("merge") == "nothing to free"
+    assert pruned.prune("tables").startswith("freed ") and pruned.manifest["pruned"] == "tables"
+    assert ls.load(tmp_path / "pruned").layers.to_dict() == run.layers.to_dict()
+    assert not (tmp_path / "pruned/sample.safetensors").exists()
+    with pytest.raises(ls.RefusedError, match="its states were pruned"):
+        ls.compare([pruned, run], frequency="3:9")
+    with pytest.raises(ls.UsageError, match="keep `some` is unknown; give tables, merge or all"):
+        pruned.prune("some")
 
 
 def test_call_and_command_give_identical_tables(run, tmp_path):
@@ -96,6 +111,9 @@ def test_a_run_draws_itself(run, tmp_path, monkeypatch):
     page = run.report(tmp_path / "report.html", title="A title")
     assert "A title" in page.read_text()
     assert ls.report([run, run.folder], tmp_path / "two.html").stat().st_size > page.stat().st_size
+    assert run.report(tmp_path / "some.html", only=["tokens", "layers"]).stat().st_size < page.stat().st_size
+    with pytest.raises(ls.UsageError, match="only `token` is not understood .did you mean `tokens`"):
+        run.report(tmp_path / "some.html", only="token")
     shown = run._repr_html_()
     assert shown.startswith("<pre>pocket-bert (bert), 6 layers of width 80") and "<svg" in shown
     assert run.layers._repr_html_().count("<tr>") == 11
@@ -111,13 +129,67 @@ def test_a_run_draws_itself(run, tmp_path, monkeypatch):
 
 
 def test_values_are_found(run):
-    assert run.value("q", layer=0) == run.layers["value"][0]
-    assert run.value("anisotropy_svd", layer=2, variant="corpus") <= 1
-    with pytest.raises(ls.UsageError, match="no nonsense"):
-        run.value("nonsense", layer=0)
-    assert run.value("q", layer=2, states="typical") == run.value("q", layer=2, selection="typical")
-    with pytest.raises(ls.UsageError, match="states 'some' is not understood"):
-        run.value("q", layer=2, states="some")
+    assert run.value("q", layer=0, selection="all") == run.layers["value"][0]
+    assert run.value("anisotropy_svd", layer=2) == run.value("anisotropy_svd", layer=2, variant="corpus", selection="all") <= 1
+    assert run.value("intrinsic_dimension", layer=2) == run.value("intrinsic_dimension", layer=2, variant="twonn", selection="sample")
+    assert run.value("q", layer=2, states="typical") == run.value("q", layer=2, selection="typical_selected")
+    for wrong, said in [
+        ({"measure": "mean_cosin"}, r"this run has no measure `mean_cosin` \(did you mean `mean_cosine`\?\); it has q, m, v,"),
+        ({"layer": 9}, "q has no layer 9; it has 0, 1, 2, 3, 4, 5, 6"),
+        ({"layer": None}, "q needs a layer; it has 0, 1,"),
+        ({"variant": "corpus"}, "q has no variant corpus; it has none"),
+        ({"selection": "selectd"}, r"q has no selection selectd \(did you mean `selected`\?\); it has all, selected, typical"),
+        ({"states": "some"}, "states `some` is not understood; give typical or all"),
+    ]:
+        with pytest.raises(ls.UsageError, match=said):
+            run.value(**{"measure": "q", "layer": 2, **wrong})
+    curve = run.curve("mean_cosine")
+    layers, values = curve
+    assert (layers, curve.selection, curve.variant, curve.points[0]) == (list(range(7)), "selected", None, "embedding")
+    assert values == [run.value("mean_cosine", layer=layer) for layer in layers] and "mean_cosine, selected: 0: 0." in repr(curve)
+
+
+def test_the_same_question_has_the_same_answer_everywhere(run, tmp_path):
+    """By call, printed, in a comparison and in the numbers of a figure."""
+    other = ls.measure("pocket-gpt", HELD_OUT, tmp_path / "gpt", quiet=True, **SETTINGS)
+    lines = {int(found[1]): found[2].split() for found in re.finditer(r"^(\d)(?: emb)? +(.+)$", str(run), re.MULTILINE)}
+    rows = [row for row in ls.compare([other, run]).table if row["run"] == "pocket-bert"]
+    for place, name in enumerate(["q", "m_over_q", "v_within_over_q", "v_between_over_q", "cv_q", "slope_v_on_m", "r2_v_on_m"]):
+        curve = run.curve(name)
+        for layer, value in zip(*curve):
+            assert value == run.value(name, layer=layer) and float(lines[layer][place]) == pytest.approx(value, rel=1e-3, abs=1e-4), name
+        found = {row["layer"]: row["value"] for row in rows if (row["measure"], row["selection"], row["variant"]) == (name, curve.selection, None)}
+        assert list(found.values()) == curve.values, name
+    for figure, names in {"fig5": ["m_over_q", "v_between_over_q"], "fig4": ["slope_v_on_m", "cv_q"], "ethayarajh1": ["mean_cosine"]}.items():
+        (file,) = [file for file in run.figures(tmp_path / "figures", only=figure) if file.suffix == ".csv"]
+        header, *cells = [line.split(",") for line in file.read_text().splitlines()]
+        drawn = [dict(zip(header, row)) for row in cells]
+        for name in names:
+            values = [float(row["value"]) for row in drawn if row["measure"] == name]
+            assert values == run.curve(name).values, (figure, name)
+
+
+def test_texts_are_a_corpus(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    texts = ["The cat sat on the mat.", "Two lines\nare one document.", "The dog ran."]
+    out = tmp_path / "run"
+    one = ls.measure("pocket-bert", texts=texts, out=out, measures="norm", quiet=True)
+    assert one.manifest["corpus"]["documents"] == 3 and "texts='3 texts'" in one.manifest["command"]
+    column = pandas.DataFrame({"text": texts})["text"]
+    for other in (ls.measure("pocket-bert", column, measures="norm"), ls.measure("pocket-bert", texts=iter(texts), measures="norm")):
+        assert other.layers.to_dict() == one.layers.to_dict()
+    left = [file for file in Path(tempfile.gettempdir()).glob("layerscope-texts-*") if "Two lines" in file.read_text()]
+    assert left == []
+    for wrong, said in [
+        ({}, "give either corpus"),
+        ({"corpus": "a.txt", "texts": texts}, "give either corpus"),
+        ({"texts": "one"}, "texts is one string"),
+        ({"texts": ["a", None]}, "texts contain NoneType at place 1; give strings"),
+        ({"texts": texts, "limits": 3}, r"there is no setting `limits` \(did you mean `limit`\?\)"),
+        ({"texts": texts, "measures": "mean_cosin"}, r"measures `mean_cosin` is neither a measure nor a family \(did you mean `mean_cosine`\?\)"),
+    ]:
+        with pytest.raises(ls.UsageError, match=said):
+            ls.measure("pocket-bert", **wrong)
 
 
 def test_states_are_chosen_by_name(run):
@@ -132,9 +204,9 @@ def test_states_are_chosen_by_name(run):
     [
         ({"model": "no/such/folder"}, ls.Error, "no/such/folder"),
         ({"corpus": "no-such-file.txt"}, ls.CorpusError, "no-such-file.txt"),
-        ({"max_word": 3}, ls.UsageError, "there is no setting `max_word`; there are corpus, text_column"),
+        ({"max_word": 3}, ls.UsageError, r"there is no setting `max_word` \(did you mean `max_words`\?\); there are corpus, text_column"),
         ({"max_words": "many"}, ls.UsageError, "max_words `many` is not understood"),
-        ({"preset": "papers"}, ls.UsageError, "preset `papers` is unknown; give paper"),
+        ({"preset": "papers"}, ls.UsageError, r"preset `papers` is unknown \(did you mean `paper`\?\); give paper"),
         ({"layers": [99]}, ls.UsageError, "layers=99 does not exist"),
         ({"max_memory": "1M"}, ls.RefusedError, "max_memory"),
         ({"frequency": object()}, ls.UsageError, "frequency `<object object"),
@@ -275,21 +347,39 @@ def test_runs_are_compared(run, tmp_path):
     rows = {(row["layer"], row["point"], row["measure"], row["selection"], row["variant"]): row for row in comparison.table}
     for name in ("q", "m", "v", "mean_cosine"):
         for layer in range(6):
-            row = rows[layer, "embedding" if layer == 0 else "block", name, "all", None]
+            row = rows[layer, "embedding" if layer == 0 else "block", name, "selected", None]
             assert row["value"] == other.value(name, layer=layer) and row["first_value"] == run.value(name, layer=layer)
             assert row["difference"] == row["value"] - row["first_value"]
-    last = rows[6, "final_norm", "q", "all", None]  # the last states of a model that ends with a norm are those after it
+    last = rows[6, "final_norm", "q", "selected", None]  # the last states of a model that ends with a norm are those after it
     assert last["first_layer"] == 6 and last["difference"] == other.value("q", layer=6, point="final_norm") - run.value("q", layer=6)
     some = ls.compare([run, other], measures=["q", "m"])
     assert set(some.table["measure"]) == {"q", "m"}
+    assert {"mean_cosine", "self_similarity"} <= set(ls.compare([run, other], measures="cosine").table["measure"])
+    assert "--confidence" in comparison.summary()
     of_all = ls.compare([run, other], measures="q", states="all")
     assert set(of_all.table["selection"]) == {"all", "selected"}
     assert {file.suffix for file in some.figures(tmp_path / "figures", only="fig5")} >= {".svg", ".csv"}
     assert "<pre>" in some._repr_html_()
-    with pytest.raises(ls.UsageError, match="measures `nonsense` is in at most one of these runs"):
+    with pytest.raises(ls.UsageError, match="measures `nonsense` is neither a measure nor a family"):
         ls.compare([run, other], measures="nonsense")
-    with pytest.raises(ls.FileError, match="no finished run here"):
+    with pytest.raises(ls.FileError, match="there is no such folder"):
         ls.compare([run, tmp_path / "nowhere"])
+
+
+def test_a_run_is_split_by_a_column(tmp_path):
+    lines = Path(HELD_OUT).read_text(encoding="utf-8").splitlines()[:40]
+    genres = ["news", "poems"]
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("\n".join(json.dumps({"text": line, "genre": genres[i % 2]}) for i, line in enumerate(lines)), encoding="utf-8")
+    run = ls.measure("pocket-bert", corpus, tmp_path / "run", split="column:genre", measures="norm", frequency="2:1000", quiet=True)
+    assert list(run.parts) == genres and run.parts["news"].model == "pocket-bert (news)" and run.parts["news"].parts == {}
+    assert sum(part.manifest["corpus"]["documents"] for part in run.parts.values()) == run.manifest["corpus"]["documents"] == 40
+    comparison = ls.compare([run], measures="q")
+    assert comparison.labels == ["pocket-bert (news)", "pocket-bert (poems)"]
+    row = next(row for row in comparison.table if row["layer"] == 3 and row["selection"] == "selected" and row["run"] == comparison.labels[1])
+    assert row["value"] == run.parts["poems"].value("q", layer=3)
+    with pytest.raises(ls.CorpusError, match="no document has a value in column `author`; name another with split"):
+        ls.measure("pocket-bert", corpus, tmp_path / "other", split="column:author", quiet=True)
 
 
 def test_importing_needs_nothing_else():

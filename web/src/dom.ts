@@ -1,6 +1,6 @@
 // Elements without mark-up: text always becomes a text node, so nothing in it can be more than text.
 
-type Child = Node | string | number | null | undefined | false;
+export type Child = Node | string | number | null | undefined | false;
 type Value = string | number | boolean | null | undefined | ((event: any) => void);
 type Attributes = Record<string, Value>;
 

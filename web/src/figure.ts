@@ -4,6 +4,7 @@ import { textWidth } from "./chart/frame";
 import { h, replace, s } from "./dom";
 import { saveCsv, savePng, saveSvg, type Layer, type Sheet } from "./download";
 import { statesPhrase } from "./states";
+import { termed } from "./term";
 import { capital } from "./text";
 import { theme } from "./theme";
 
@@ -11,6 +12,8 @@ export interface FigureOptions {
   /** Names its files. */
   name: string;
   title: string;
+  /** The names of measures in the title. */
+  terms?: Record<string, string>;
   note?: string;
   /** The drawing; null while there is nothing to draw yet. */
   draw: (width: number, say: (text: string) => void) => SVGSVGElement | null;
@@ -46,8 +49,9 @@ export class Figure {
       button("PNG", () => this.svg && void savePng(name, this.svg, layer())),
       sheet ? button("CSV", async () => saveCsv(name, await sheet())) : null);
     this.element = h("figure", { class: small ? "figure small" : "figure", id: `figure-${name}` },
-      h("figcaption", {}, h("div", {}, h(small ? "h4" : "h3", {}, title), note ? h("p", { class: "note" }, note) : null), downloads),
+      h("figcaption", {}, h("div", {}, h(small ? "h4" : "h3", {}, ...termed(title, options.terms ?? {})), note ? h("p", { class: "note" }, note) : null), downloads),
       this.stage, small ? null : this.reading, how ? howPanel(how) : null);
+    figures.set(this.element, this);
     new ResizeObserver(() => {
       const width = Math.floor(this.stage.clientWidth);
       if (width > 0 && width !== this.width) {
@@ -67,6 +71,12 @@ export class Figure {
     if (this.seen) return this.redraw();
     clearTimeout(this.wait);
     this.wait = window.setTimeout(() => this.redraw(), 100);
+  }
+
+  /** Draws anew at the width it has now, whatever that was before. */
+  fit(): void {
+    this.width = Math.floor(this.stage.clientWidth);
+    this.redraw();
   }
 
   /** Draws anew, at the present width. */
@@ -91,6 +101,11 @@ export class Figure {
     if (label && textWidth(`${label.textContent}${text}`) < room) label.append(s("tspan", { fill: theme().quiet }, text));
   }
 }
+
+const figures = new WeakMap<Element, Figure>();
+
+/** Draws every figure of the view anew, in the colours and at the width of this moment. */
+export const redrawFigures = (): void => document.querySelectorAll(".figure").forEach((element) => figures.get(element)?.fit());
 
 /** The panel that says how; made when it is opened. */
 export function howPanel(make: () => Node): HTMLElement {

@@ -3,7 +3,8 @@
 import { h, prose } from "./dom";
 import type { Book, Run } from "./data/run";
 import { massiveRuns, ofStates, states } from "./states";
-import { count, measureTitle, symbols, visible } from "./text";
+import { bookPage, definition } from "./definitions";
+import { count, measureTitle, visible } from "./text";
 
 /** Definitions that every view rests on, in the notation of the tables. */
 export const DEFINITIONS: [string, string][] = [
@@ -33,7 +34,7 @@ const VARIANTS: Record<string, string> = {
 export function howMeasured(book: Book, runs: Run[], measures: string[], variant?: string | null, selection?: string): Node {
   const rows = measures.map((name) => {
     const measure = book.measures.get(name);
-    return [h("dt", {}, measureTitle(name), " ", h("code", {}, name)), h("dd", {}, ...(measure ? [`${symbols(measure.formula)}. n counts ${measure.counts}. ${measure.source}.`] : prose("See `layerscope measures`.")))];
+    return [h("dt", {}, measureTitle(name), " ", h("code", {}, name)), h("dd", {}, ...(measure ? [definition(measure), " In the book: ", bookPage(measure.family), "."] : prose("See `layerscope measures`.")))];
   });
   return h("div", {},
     h("dl", {}, ...rows.flat(),

@@ -3,8 +3,12 @@
 import { h, replace } from "./dom";
 import { Lost, served } from "./data/blocks";
 import { open, type Book } from "./data/run";
-import { link, note, onNote, route } from "./state";
+import { press, startKeys, type Key } from "./keys";
+import { startPrint } from "./print";
+import { link, note, onNote, route, startViews, viewName } from "./state";
+import { canChoose, lead, states, type States } from "./states";
 import { massiveLine, statesSwitch } from "./states_switch";
+import { startTerms } from "./term";
 import { onTheme, startTheme, theme, toggleTheme } from "./theme";
 import { visible } from "./text";
 import { absence, type View } from "./views/common";
@@ -20,7 +24,13 @@ import { tables } from "./views/tables";
 import { tokens } from "./views/tokens";
 import { training } from "./views/training";
 
-const VIEWS: View[] = [overview, tokens, profiles, training, spectrum, components, massive, pca, embeddings, tables, method];
+const ALL: View[] = [overview, tokens, profiles, training, spectrum, components, massive, pca, embeddings, tables, method];
+
+/** Those that the page has; `layerscope report --only` leaves some out. */
+let views: View[] = [];
+
+/** The view of the address. */
+const current = (): View => views.find((view) => view.name === route().view)!;
 
 const app = document.getElementById("app")!;
 const trouble = h("p", { class: "trouble", role: "alert" });
@@ -35,27 +45,43 @@ addEventListener("unhandledrejection", (event) => {
 async function start(): Promise<void> {
   startTheme();
   const book = await open();
+  const tabs = book.views.map(viewName);
+  views = ALL.filter((view) => tabs.includes(view.name));
+  startViews(views.map((view) => view.name));
+  startTerms();
+  startPrint();
   const main = h("main", { id: "main" });
   const nav = h("nav", { "aria-label": "Views" });
   const name = () => (theme().name === "dark" ? "Light" : "Dark");
   const shade = h("button", { type: "button", class: "shade", title: "Other colours", onclick: toggleTheme }, name());
   const line = massiveLine(book.runs.length > 1);
-  const chosen = statesSwitch((states) => {
+  const choose = (wanted: States | null) => {
     main.style.minHeight = `${main.offsetHeight}px`; // what the reader looks at stays in sight
-    note({ states });
+    note({ states: wanted });
     show();
-  });
+  };
+  const chosen = statesSwitch(choose);
+  const turn = (by: number) => { location.hash = link(views[(views.indexOf(current()) + by + views.length) % views.length]!.name)!; };
+  const keys: Key[] = [
+    { key: "n", text: "next view", act: () => turn(1) },
+    { key: "p", text: "previous view", act: () => turn(-1) },
+    { key: ".", text: "next layer, where the view has a slider", act: () => press(".slider .step:nth-of-type(2)") },
+    { key: ",", text: "previous layer", act: () => press(".slider .step") },
+    { key: "/", text: "search or filter, where the view can", act: () => main.querySelector<HTMLElement>("input[type=search]")?.focus() },
+    { key: "t", text: "light or dark colours", act: toggleTheme },
+    ...(canChoose() ? [{ key: "s", text: "typical or all states", act: () => choose(otherStates()) }] : []),
+  ];
   replace(app,
     h("a", { class: "skip", href: "#main", onclick: (event: Event) => { event.preventDefault(); main.querySelector<HTMLElement>("h2")?.focus(); } }, "Skip to the figures"),
-    h("header", { class: "top" }, h("div", { class: "bar" }, h("h1", {}, visible(book.title)), h("div", { class: "tools" }, chosen.element, shade)), trouble, nav), line && line.element, main,
+    h("header", { class: "top" }, h("div", { class: "bar" }, h("h1", {}, visible(book.title)), h("div", { class: "tools" }, chosen.element, shade, startKeys(keys))), trouble, nav), line && line.element, main,
     h("footer", {}, `Layerscope ${book.program} · `, served() ? "layers come from the server of this page, nothing from anywhere else" : "this file holds all its data and asks nothing of the network"));
   app.removeAttribute("aria-busy");
-  const anchors = VIEWS.map((view) => h("a", { class: view.absent(book) ? "empty" : "" }, view.title));
+  const anchors = views.map((view) => h("a", { class: view.absent(book) ? "empty" : "" }, view.title));
   replace(nav, ...anchors);
   const links = () => {
-    VIEWS.forEach((view, i) => {
-      anchors[i]!.setAttribute("href", link(view.name));
-      if (view.name === route().view) anchors[i]!.setAttribute("aria-current", "page");
+    views.forEach((view, i) => {
+      anchors[i]!.setAttribute("href", link(view.name)!);
+      if (view === current()) anchors[i]!.setAttribute("aria-current", "page");
       else anchors[i]!.removeAttribute("aria-current");
     });
     line?.sync();
@@ -64,8 +90,8 @@ async function start(): Promise<void> {
     links();
     chosen.sync();
     // Only sideways: a narrow screen shows part of the bar.
-    const current = nav.querySelector<HTMLElement>('[aria-current="page"]');
-    if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
+    const tab = nav.querySelector<HTMLElement>('[aria-current="page"]');
+    if (tab) nav.scrollLeft = tab.offsetLeft - nav.offsetLeft - (nav.clientWidth - tab.offsetWidth) / 2;
     display(book, main);
   };
   let shown = route().view;
@@ -88,8 +114,14 @@ async function start(): Promise<void> {
   document.documentElement.dataset.ready = "true";
 }
 
+/** The states that are not shown; those that come first need not stand in the address. */
+function otherStates(): States | null {
+  const other: States = states() === "typical" ? "all" : "typical";
+  return other === lead() ? null : other;
+}
+
 function display(book: Book, main: HTMLElement): void {
-  const view = VIEWS.find((own) => own.name === route().view) ?? overview;
+  const view = current();
   replace(trouble);
   main.replaceChildren();
   main.dataset.view = view.name;

@@ -20,12 +20,17 @@ const ALL: Record<string, string> = Object.fromEntries(Object.entries(TYPICAL).m
 
 let first: States = "all";
 let known: Known[] = [];
+let selections = ["selected", "all", "sample"];
 
 /** Takes what the index says. */
-export function startStates(lead: string | undefined, runs: Known[]): void {
+export function startStates(lead: string | undefined, runs: Known[], order?: string[]): void {
   first = lead === "typical" ? "typical" : "all";
   known = runs;
+  selections = order ?? selections;
 }
+
+/** The selections of all states, the one that a value is taken from first at the front. */
+export const selectionOrder = (): string[] => selections;
 
 /** The runs with massive states; without any there is nothing to choose. */
 export const massiveRuns = (): Known[] => known.filter((run) => run.massive !== null);

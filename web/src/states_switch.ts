@@ -46,7 +46,9 @@ export function massiveLine(several: boolean): { element: HTMLElement; sync: () 
       const elsewhere = route().view === "massive";
       if (states() === "typical") shown.textContent = elsewhere ? "The other views leave them out." : "They are left out here.";
       else shown.textContent = elsewhere ? "The other views include them." : "They are included here.";
-      who.setAttribute("href", link("massive"));
+      const href = link("massive");
+      who.hidden = href === null;
+      if (href) who.setAttribute("href", href);
     },
   };
 }

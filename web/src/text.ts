@@ -19,6 +19,9 @@ export function tokenName(text: string | null, length = SHOWN): string {
   return name.trim() === name && name !== "" ? name : `“${name}”`;
 }
 
+/** A count of things: `1 document`, `2,000 documents`. */
+export const counted = (value: number, unit: string): string => `${count(value)} ${unit}${value === 1 ? "" : "s"}`;
+
 /** A count with thousands apart. */
 export const count = (value: number): string => (Number.isFinite(value) ? Math.round(value).toLocaleString("en-US") : "–");
 

@@ -77,13 +77,33 @@ export function startTheme(): void {
 /** The other colours. */
 export const toggleTheme = (): void => apply(chosen === LIGHT ? DARK : LIGHT);
 
-function apply(next: Theme): void {
+let before: Theme | null = null;
+
+/** Wears the light colours on paper, and those from before again. Nobody is told: what is drawn is to be drawn anew at once. Returns what was worn. */
+export function lightFor(paper: boolean): Theme {
+  const worn = chosen;
+  before = paper ? (before ?? chosen) : before;
+  apply(paper ? LIGHT : (before ?? chosen), false);
+  if (!paper) before = null;
+  return worn;
+}
+
+/** Gives curves that keep the colours of another theme those of this one. */
+export function recolour(from: Theme): void {
+  for (const name of ["fill", "stroke"])
+    document.querySelectorAll(`svg [${name}]`).forEach((element) => {
+      const i = from.series.indexOf(element.getAttribute(name)!);
+      if (i >= 0) element.setAttribute(name, chosen.series[i]!);
+    });
+}
+
+function apply(next: Theme, tell = true): void {
   chosen = next;
   const root = document.documentElement;
   root.dataset.theme = next.name;
   root.style.colorScheme = next.name;
   for (const [name, value] of Object.entries(next)) if (typeof value === "string") root.style.setProperty(`--${name}`, value);
-  listeners.forEach((listener) => listener());
+  if (tell) listeners.forEach((listener) => listener());
 }
 
 /** The colour of a run or a pinned token. */

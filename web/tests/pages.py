@@ -94,3 +94,15 @@ def ordinary_least_squares(x, y):
     intercept = mean_y - slope * mean_x
     residual = math.fsum((b - intercept - slope * a) ** 2 for a, b in zip(x, y))
     return slope, intercept, 1 - residual / math.fsum((b - mean_y) ** 2 for b in y)
+
+
+def contrast(one, other):
+    """The ratio of WCAG 2."""
+
+    def luminance(colour):
+        parts = [int(colour.strip()[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted([luminance(one), luminance(other)], reverse=True)
+    return (light + 0.05) / (dark + 0.05)

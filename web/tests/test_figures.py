@@ -151,7 +151,7 @@ class Steps(PageTest):
             for row, own in zip(rows, expected):
                 self.assertEqual((row["step"], row["point"]), ("1", point))
                 self.assertLessEqual(abs(float(row["x"]) - float(own["x"])) + abs(float(row["y"]) - float(own["y"])), 1e-5)  # places on paper are f32
-        cells = page.locator("main section tr:has(th:text-is('Mean cosine')) td").all_inner_texts()
+        cells = page.locator("main section tr:has(th .term:text-is('Mean cosine')) td").all_inner_texts()
         last = [float(table("steps-0", "layers", measure="mean_cosine", step=143_000, point=point)[0]["value"]) for point in ("input_embedding", "output_embedding")]
         self.assertEqual([float(cell) for cell in cells], [float(f"{value:.4g}") for value in last])
 

@@ -146,7 +146,7 @@ class States(PageTest):
         for states, (everything, _, _), page in self.both("overview"):
             page.wait_for_selector(".card a")
             peak = max((row for row in table(RUN, "layers", measure="anisotropy_svd", variant="corpus", selection=everything)), key=lambda row: float(row["value"]))
-            self.assertIn(f"peaks at {float(peak['value']):.3f}", page.inner_text('.card:has(h3:text-is("Anisotropy")) li >> nth=0'))
+            self.assertIn(f"peaks at {float(peak['value']):.3f}", page.inner_text('.card:has(h3 .term:text-is("Anisotropy")) li >> nth=0'))
             self.assertIn(WORDS[states], page.inner_text("main"))
 
     def test_spectrum_components_and_pca(self):
@@ -212,6 +212,7 @@ class States(PageTest):
         for name, selection in [("all states", "all"), ("without massive states", "typical")]:
             found = {(row["layer"], row["point"]): float(row["anisotropy_svd"]) for row in rows if row["states"] == name}
             self.assertEqual(found[(str(LAYER), "block")], value("anisotropy_svd", selection, variant="corpus"))
+            self.assertEqual({row["selection"] for row in rows if row["states"] == name}, {selection})
         page = self.open("two", "massive")
         self.assertIn("No state is massive", page.inner_text("main"))
 

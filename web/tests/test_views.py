@@ -2,7 +2,7 @@
 
 import unittest
 
-from pages import VIEWS, PageTest, table
+from pages import VIEWS, PageTest, contrast, table
 
 
 class Views(PageTest):
@@ -36,12 +36,12 @@ class Views(PageTest):
         page.wait_for_selector(".card a")
         best = max(table("two-0", "layers", selection="selected", measure="r2_v_on_m"), key=lambda row: float(row["value"]))
         slope = table("two-0", "layers", selection="selected", measure="slope_v_on_m", layer=best["layer"])[0]
-        found = page.inner_text('.card:has(h3:text-is("Strongest trade-off")) li >> nth=0')
+        found = page.inner_text('.card:has(h3 .term:text-is("Strongest trade-off")) li >> nth=0')
         self.assertEqual(found, f"encoder-small R² {float(best['value']):.3f}, slope −{abs(float(slope['value'])):.3f} at layer {best['layer']}")
         peak = max(table("two-1", "layers", measure="anisotropy_svd", variant="corpus"), key=lambda row: float(row["value"]))
-        found = page.inner_text('.card:has(h3:text-is("Anisotropy")) li >> nth=1')
+        found = page.inner_text('.card:has(h3 .term:text-is("Anisotropy")) li >> nth=1')
         self.assertIn(f"peaks at {float(peak['value']):.3f}, layer {peak['layer']}", found)
-        self.assertIn("up to 212 of 100,000 states", page.inner_text('.card:has(h3:text-is("Massive activations"))'))
+        self.assertIn("up to 212 of 100,000 states", page.inner_text('.card:has(h3 .term:text-is("Massive activations"))'))
         rogue = {}
         for row in table("two-0", "components"):
             rogue.setdefault((row["layer"], row["point"]), []).append((float(row["cosine_contribution"]), row["component"]))
@@ -52,7 +52,7 @@ class Views(PageTest):
         self.assertIn("the largest residual is 4.0e−15", page.inner_text("main"))
         self.assertIn("documents were longer than the model's window", page.inner_text("main"))
         self.assertIn("'runs/it'\\''s here'", page.inner_text("main"))
-        page.click('.card:has(h3:text-is("Strongest trade-off")) a >> nth=0')
+        page.click('.card:has(h3 .term:text-is("Strongest trade-off")) a >> nth=0')
         page.wait_for_selector(".fit b")
         self.assertEqual(page.inner_text(".slider output"), f"layer {best['layer']}")
 
@@ -70,6 +70,46 @@ class Views(PageTest):
         self.assertIn("not positive", page.inner_text("main .figure .note >> nth=0"))
         page.click('.thumb:has-text("IsoScore")')
         self.assertEqual(page.inner_text("main .figure h3 >> nth=0"), "IsoScore")
+
+    def test_a_tab_can_be_named_by_what_stands_on_it(self):
+        page = self.open("two")
+        for view, title in zip(VIEWS, page.locator("nav a").all_inner_texts()):
+            for address in [view, title, title.lower()]:
+                page.goto(page.url.split("#")[0] + f"#{address}")
+                page.wait_for_selector(f'main[data-view="{view}"]')
+                self.assertEqual(page.inner_text('nav a[aria-current="page"]'), title)
+        page.goto(page.url.split("#")[0] + "#nowhere")
+        page.wait_for_selector('main[data-view="overview"]')
+        self.assertEqual(page.inner_text('nav a[aria-current="page"]'), "Overview")
+
+    def test_what_runs_differ_in_and_few_groups_are_said(self):
+        self.assertEqual(self.open("two").locator(".differences, .few").count(), 0)
+        page = self.open("few")
+        page.wait_for_selector(".card a")
+        self.assertEqual(page.inner_text(".differences"), "The grouping is not the same in all runs.")
+        groups = min(int(row["n"]) for row in table("few-0", "layers", selection="selected", measure="slope_v_on_m"))
+        self.assertLess(groups, 30)
+        self.assertIn(f"Only {groups} groups are selected", page.inner_text(".lede .few"))
+        self.assertEqual(page.locator(".lede .few").count(), 1)
+        card = page.inner_text('.card:has(h3 .term:text-is("Strongest trade-off"))')
+        self.assertIn(f"over only {groups} groups", card)
+        self.assertIn("over groups in the run's frequency range", card)
+        page.goto(page.url.split("#")[0] + "#layers?measure=slope_v_on_m")
+        self.assertIn(f"Dashed: few groups (encoder-few: {groups})", page.inner_text("main .figure .note >> nth=0"))
+        self.assertEqual(page.locator("main .figure >> nth=0").locator("svg path[stroke-dasharray]").count(), 1)
+        page.select_option('label:text-is("Measure") + select', "mean_cosine")
+        self.assertNotIn("few groups", page.inner_text("main .figure >> nth=0"))
+        page.goto(page.url.split("#")[0] + "#tokens")
+        page.wait_for_selector(".fit b")
+        self.assertIn("over only", page.inner_text(".fit"))
+
+    def test_no_trade_off_is_drawn_where_the_slope_is_positive(self):
+        page = self.open("few")
+        page.wait_for_selector(".card a")
+        falling = [row for row in table("few-0", "layers", selection="selected", measure="slope_v_on_m") if float(row["value"]) < 0]
+        path = page.get_attribute('.card:has(h3 .term:text-is("Strongest trade-off")) .spark path[fill="none"]', "d")
+        self.assertEqual(path.count("M") + path.count("L"), len(falling))
+        self.assertLess(len(falling), len(table("few-0", "layers", selection="selected", measure="slope_v_on_m")))
 
     def test_training_shows_every_step(self):
         page = self.open("steps", "training")
@@ -110,6 +150,9 @@ class Views(PageTest):
         for row, own in zip(rows, expected):
             self.assertEqual((row["group"], row["role"], row["document"]), (own["group"], own["role"], own["document"]))
             self.assertLessEqual(abs(float(row["x"]) - float(own["x"])), 1e-6 * 40)  # places on paper are f32
+        text = page.text_content("main .figure svg >> nth=0")
+        self.assertIn("first component (42.0\u00a0% of the variance)", text)
+        self.assertIn("second component (13.7\u00a0% of the variance)", text)
         page.click(".chip >> nth=0")
         self.assertEqual(page.locator('.chip[aria-pressed="true"]').count(), 1)
 
@@ -137,6 +180,17 @@ class Views(PageTest):
                     self.settle(page)
                     wide = page.evaluate("document.documentElement.scrollWidth")
                     self.assertLessEqual(wide, 390, f"{name}, {view}")
+
+    def test_a_phone_shows_that_the_bar_of_views_goes_on_and_the_value_first(self):
+        page = self.open("two", "tables?table=layers", width=390, height=844)
+        page.wait_for_selector(".data tbody tr")
+        heads = ".data thead th"
+        self.assertEqual(page.locator(heads).first.inner_text().strip(), "value")
+        bar = page.evaluate("() => { const s = getComputedStyle(document.querySelector('nav')); return [s.scrollbarWidth, s.backgroundImage]; }")
+        self.assertEqual(bar[0], "thin")
+        self.assertIn("linear-gradient", bar[1])
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.wait_for_function("document.querySelector('.data thead th').innerText.trim() !== 'value'")
 
     def test_colours_can_be_read(self):
         for dark in [False, True]:
@@ -210,18 +264,6 @@ class Hostile(PageTest):
         page.fill('[role="combobox"]', "blank before")
         self.assertEqual(page.inner_text('[role="option"][aria-selected="true"] span'), "“ blank before”")
         self.assertIsNone(page.evaluate("window.injected"))
-
-
-def contrast(one, other):
-    """The ratio of WCAG 2."""
-
-    def luminance(colour):
-        parts = [int(colour.strip()[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    light, dark = sorted([luminance(one), luminance(other)], reverse=True)
-    return (light + 0.05) / (dark + 0.05)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::env::args().nth(1).ok_or("FILE")?;
     let (remote, cancel) = (Remote::new(StoreOptions::from_env()), AtomicBool::new(false));
     let watch = Watch { bytes: &Arc::default(), cancel: &cancel, remote: &remote, longest: MAX_RECORD_BYTES };
-    let columns = Columns { text: "text".into(), group: None };
+    let columns = Columns { text: "text".into(), group: None, split: None };
     let list = sources(&[file], None, &remote, &cancel)?;
     let mut records = list[0].open(&columns, Some(Clean::Wiki), &std::env::temp_dir(), watch)?;
     let (mut read, mut written, mut seconds) = (0, 0, 0.0);

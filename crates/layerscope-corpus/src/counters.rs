@@ -56,7 +56,8 @@ impl Counters {
             (self.untokenized, "refused by the tokenizer and skipped".into()),
             (self.without_tokens, "without words".into()),
         ];
-        let read = Line::from(format!("nothing is left of the corpus: {} records read", self.records));
+        let s = if self.records == 1 { "" } else { "s" };
+        let read = Line::from(format!("nothing is left of the corpus: {} record{s} read", self.records));
         let lost = lost.into_iter().filter(|(count, _)| *count > 0).map(|(count, how)| line![format!(", {count} "), how]);
         Line::join([read].into_iter().chain(lost))
     }

@@ -22,12 +22,14 @@ impl fmt::Display for DocumentId {
 }
 
 /// One record of a file: a line, or a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Its text.
     pub text: String,
     /// The value of the column that groups documents, if there is one.
     pub column: Option<String>,
+    /// The value of the column that splits the corpus; `None` without such a column, and where the record has no value.
+    pub part: Option<String>,
 }
 
 /// A piece of text that passed the filters.
@@ -41,4 +43,6 @@ pub struct Document {
     pub text: String,
     /// The value of the column that groups documents, if there is one.
     pub column: Option<String>,
+    /// The value of the column that splits the corpus, if there is one.
+    pub part: Option<String>,
 }

@@ -76,7 +76,7 @@ impl Error {
             Error::Record { input, place, problem } => line![format!("{input}: {place}: "), problem.clone()],
             Error::Tokenizer { file, problem } | Error::Spool { file, problem } => line![format!("{}: ", file.display()), problem.clone()],
             Error::Io { file, source } => format!("{}: {source}", file.display()).into(),
-            Error::Interrupted => "interrupted while reading the corpus; the next run reads it again".into(),
+            Error::Interrupted => "interrupted while reading the corpus: the same command reads it again".into(),
         }
     }
 

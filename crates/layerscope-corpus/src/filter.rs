@@ -151,7 +151,7 @@ impl Sieve {
             let chunk = u32::try_from(chunk)
                 .map_err(|_| Error::usage(line![setting("chunk-chars"), " is too small for this corpus; give more"]))?;
             let id = DocumentId { file, record: number, chunk };
-            if let Some(document) = self.document(id, text, &record.column) {
+            if let Some(document) = self.document(id, text, &record) {
                 keep(document)?;
                 if self.filters.limit == Some(self.counters.kept) {
                     return Ok(ControlFlow::Break(()));
@@ -161,7 +161,7 @@ impl Sieve {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn document(&mut self, id: DocumentId, text: &str, column: &Option<String>) -> Option<Document> {
+    fn document(&mut self, id: DocumentId, text: &str, record: &Record) -> Option<Document> {
         if text.trim().is_empty() {
             self.counters.blank += 1;
             return None;
@@ -177,15 +177,15 @@ impl Sieve {
         }
         let ordinal = self.counters.kept;
         self.counters.kept += 1;
-        self.note(id, &text, column.as_deref());
-        Some(Document { id, ordinal, text, column: column.clone() })
+        self.note(id, &text, record);
+        Some(Document { id, ordinal, text, column: record.column.clone(), part: record.part.clone() })
     }
 
-    fn note(&mut self, id: DocumentId, text: &str, column: Option<&str>) {
+    fn note(&mut self, id: DocumentId, text: &str, record: &Record) {
         self.fingerprint.write(&id.file.to_le_bytes());
         self.fingerprint.write(&id.record.to_le_bytes());
         self.fingerprint.write(&id.chunk.to_le_bytes());
-        for part in [text, column.unwrap_or("")] {
+        for part in [text, record.column.as_deref().unwrap_or("")].into_iter().chain(record.part.as_deref()) {
             self.fingerprint.write(&(part.len() as u64).to_le_bytes());
             self.fingerprint.write(part.as_bytes());
         }
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     fn record(text: &str) -> Record {
-        Record { text: text.into(), column: None }
+        Record { text: text.into(), ..Record::default() }
     }
 
     fn keep(filters: Filters, texts: &[&str]) -> (Vec<(DocumentId, String)>, Counters) {

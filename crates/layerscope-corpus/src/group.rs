@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::str::FromStr;
 
-use layerscope_error::{line, setting};
+use layerscope_error::{line, meant, setting};
 
 use crate::error::{Error, Result};
 use crate::settings::{Settings, Specials};
@@ -56,8 +56,9 @@ impl FromStr for Grouping {
             other => match other.strip_prefix("column:") {
                 Some(name) if !name.is_empty() => Grouping::Column(name.into()),
                 _ => {
-                    let known = "token, surface, word, position, sequence, column:NAME or none";
-                    return Err(Error::usage(line![setting("group"), format!(" `{other}` is unknown; give {known}")]));
+                    let known = "token, surface, word, position, sequence, cluster:K[,K...], column:NAME or none";
+                    let meant = meant(other, ["token", "surface", "word", "position", "sequence", "none"]);
+                    return Err(Error::usage(line![setting("group"), format!(" `{other}` is unknown{meant}; give {known}")]));
                 }
             },
         })
@@ -98,7 +99,9 @@ pub fn words(text: &str) -> Vec<String> {
 /// For every token id the least id with the same surface.
 pub(crate) fn least_of_surface(tokenizer: &Tokenizer) -> Vec<u32> {
     let mut least = HashMap::new();
-    (0..=tokenizer.largest_id()).map(|id| *least.entry(tokenizer.surface(id)).or_insert(id)).collect()
+    // Ids that no token has never occur; a few large ones must not take the memory of names for all below them.
+    let least_of = |id| if tokenizer.has(id) { *least.entry(tokenizer.surface(id)).or_insert(id) } else { id };
+    (0..=tokenizer.largest_id()).map(least_of).collect()
 }
 
 /// The dictionary while it grows.
@@ -212,6 +215,9 @@ mod tests {
         assert_eq!("column:author".parse::<Grouping>().unwrap(), Grouping::Column("author".into()));
         assert_eq!("word".parse::<Grouping>().unwrap(), Grouping::Word);
         let line = "column:".parse::<Grouping>().unwrap_err().to_string();
-        assert_eq!(line, "--group `column:` is unknown; give token, surface, word, position, sequence, column:NAME or none");
+        assert_eq!(
+            line,
+            "--group `column:` is unknown; give token, surface, word, position, sequence, cluster:K[,K...], column:NAME or none"
+        );
     }
 }

@@ -45,8 +45,22 @@ pub struct Progress {
     pub bytes: u64,
     /// Bytes of all inputs, if known.
     pub total_bytes: Option<u64>,
+    /// Documents that are done: tokenized and written, or counted where another shard has them.
+    pub done: u64,
+    /// The most documents that will be kept.
+    pub limit: Option<u64>,
     /// Time that the tokenizing threads have worked, all of them together.
     pub tokenizing: Duration,
+}
+
+impl Progress {
+    /// Which part of the text is done, if it is known: of the limit, or of all bytes less what waits for the tokenizer.
+    pub fn fraction(&self) -> Option<f64> {
+        let part = |done: u64, of: u64| done as f64 / of.max(1) as f64;
+        let of_bytes = self.total_bytes.map(|total| part(self.bytes, total).min(1.0) * part(self.done, self.kept).min(1.0));
+        let of_limit = self.limit.map(|limit| part(self.done, limit).min(1.0));
+        [of_bytes, of_limit].into_iter().flatten().reduce(f64::max)
+    }
 }
 
 /// Reads the corpus into a spool at `path`. `progress` is called after every parcel; setting `cancel` stops the work quickly and leaves
@@ -60,38 +74,47 @@ pub fn write_spool(
 ) -> Result<Spool> {
     let remote = Remote::new(settings.stores.clone());
     let sources = sources(&settings.inputs, settings.text_column.as_deref(), &remote, cancel)?;
-    let preparer = Preparer::new(settings, tokenizer, &sources)?;
+    let preparer = Arc::new(Preparer::new(settings, tokenizer, &sources)?);
     let mut writer = SpoolWriter::create(path, (tokenizer.prefix().len(), tokenizer.suffix().len()))?;
     let mut books = Books::new(settings, tokenizer);
     let mut ledger = Ledger::default();
-    let shared = Shared::default();
+    let shared = Arc::new(Shared::default());
     let threads = settings.threads.max(1);
 
     let reading = std::thread::scope(|scope| {
         let (permits, returned) = sync_channel(4 * threads + 4);
         let (parcels, waiting) = channel();
         let (results, arriving) = channel();
-        let (waiting, shared, sources, remote, preparer) = (Arc::new(Mutex::new(waiting)), &shared, &sources, &remote, &preparer);
+        let (waiting, shared, sources, remote) = (Arc::new(Mutex::new(waiting)), &shared, &sources, &remote);
         let scratch = path.parent().unwrap_or(Path::new("."));
         let reader = scope.spawn(move || {
             Reader { reading: Reading { settings, sources, remote, shared, stop: &shared.stop }, permits, parcels }.run(scratch)
         });
-        for _ in 0..threads {
-            let (waiting, results) = (Arc::clone(&waiting), results.clone());
-            scope.spawn(move || tokenize(preparer, &waiting, &results, shared));
-        }
+        // Not of the scope: a long document is one call of the tokenizer, and whoever is asked to stop does not wait for its end.
+        let start = || {
+            let (waiting, results, preparer) = (Arc::clone(&waiting), results.clone(), Arc::clone(&preparer));
+            let shared = Arc::clone(shared);
+            std::thread::spawn(move || tokenize(&preparer, &waiting, &results, &shared))
+        };
+        let tokenizing: Vec<_> = (0..threads).map(|_| start()).collect();
         drop((waiting, results));
         let total_bytes = sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
+        let (mut done, limit) = (0, settings.filters.limit);
+        progress(&Progress { total_bytes, limit, ..Progress::default() });
         let mut write = |batch: Vec<Outcome>| -> Result<()> {
+            done += batch.len() as u64;
             batch.into_iter().try_for_each(|outcome| ledger.enter(outcome, settings, &mut books, &mut writer))?;
             let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
             let (records, kept, bytes) = (load(&shared.records), load(&shared.kept), load(&shared.bytes));
             let tokenizing = Duration::from_nanos(load(&shared.tokenizing));
-            progress(&Progress { records, kept, tokens: ledger.counters.tokens, bytes, total_bytes, tokenizing });
+            progress(&Progress { records, kept, tokens: ledger.counters.tokens, bytes, total_bytes, done, limit, tokenizing });
             Ok(())
         };
         let written = in_order(arriving, returned, cancel, &mut write);
         shared.stop.store(true, Ordering::Relaxed);
+        if written.is_ok() {
+            tokenizing.into_iter().for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
         let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written.and(read)
     });
@@ -118,7 +141,7 @@ pub fn write_spool(
 #[derive(Default)]
 pub(crate) struct Shared {
     stop: AtomicBool,
-    bytes: Arc<AtomicU64>,
+    pub bytes: Arc<AtomicU64>,
     records: AtomicU64,
     /// Records of standard input.
     pub piped: AtomicU64,
@@ -171,7 +194,7 @@ impl Reader<'_> {
             Ok(())
         };
         let mut keep = |document: Document| {
-            let (own, pilot) = (settings.shard.holds(document.ordinal), document.ordinal < settings.pilot);
+            let (own, pilot) = (settings.owns(&document), document.ordinal < settings.pilot);
             shared.kept.fetch_add(1, Ordering::Relaxed);
             if own || pilot || settings.counts_whole() {
                 bytes += document.text.len();
@@ -215,7 +238,7 @@ impl Reading<'_> {
     ) -> Result<()> {
         let text = self.settings.text_column.clone().unwrap_or_else(|| "text".into());
         let group = if let Grouping::Column(name) = &self.settings.grouping { Some(name.clone()) } else { None };
-        let columns = Columns { text, group };
+        let columns = Columns { text, group, split: self.settings.split.clone() };
         let watch = Watch { bytes: &self.shared.bytes, cancel: self.stop, remote: self.remote, longest: self.settings.longest_record() };
         for (file, source) in self.sources.iter().enumerate() {
             let mut records = source.open(&columns, self.settings.filters.clean, scratch, watch)?;

@@ -33,11 +33,11 @@ pub(crate) struct PreparedSequence {
     pub words: Vec<u32>,
 }
 
-/// Tokenizes and cuts; shared by all threads.
-pub(crate) struct Preparer<'a> {
-    settings: &'a Settings,
-    tokenizer: &'a Tokenizer,
-    sources: &'a [Source],
+/// Tokenizes and cuts; shared by all threads, which may outlive the work that they were started for.
+pub(crate) struct Preparer {
+    settings: Settings,
+    tokenizer: Tokenizer,
+    sources: Vec<Source>,
     windows: Windows,
     surfaces: Vec<u32>,
 }
@@ -49,13 +49,13 @@ struct Text {
     names: Vec<LocalName>,
 }
 
-impl<'a> Preparer<'a> {
-    pub fn new(settings: &'a Settings, tokenizer: &'a Tokenizer, sources: &'a [Source]) -> Result<Self> {
+impl Preparer {
+    pub fn new(settings: &Settings, tokenizer: &Tokenizer, sources: &[Source]) -> Result<Self> {
         let windows = settings.check(tokenizer)?;
         let surfaces = if settings.grouping == Grouping::Surface { group::least_of_surface(tokenizer) } else { Vec::new() };
+        let (settings, tokenizer, sources) = (settings.clone(), tokenizer.clone(), sources.to_vec());
         let preparer = Preparer { settings, tokenizer, sources, windows, surfaces };
-        preparer.check_vocabulary(tokenizer.prefix())?;
-        preparer.check_vocabulary(tokenizer.suffix())?;
+        [preparer.tokenizer.prefix(), preparer.tokenizer.suffix()].into_iter().try_for_each(|ids| preparer.check_vocabulary(ids))?;
         Ok(preparer)
     }
 
@@ -142,7 +142,7 @@ impl<'a> Preparer<'a> {
 
     /// Wraps a window and gives every row its local group word; `None` when a number does not fit.
     fn sequence(&self, text: &Text, span: &Span, row: u32) -> Option<PreparedSequence> {
-        let Settings { grouping, specials, skip_first, .. } = self.settings;
+        let Settings { grouping, specials, skip_first, .. } = &self.settings;
         let counts_specials = *specials != Specials::Exclude && *grouping != Grouping::Word;
         let (prefix, suffix) = (self.tokenizer.prefix(), self.tokenizer.suffix());
         let ids = [prefix, &text.ids[span.read.clone()], suffix].concat();

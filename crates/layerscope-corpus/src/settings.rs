@@ -3,6 +3,7 @@
 use layerscope_error::{line, setting};
 use layerscope_remote::Options;
 
+use crate::document::Document;
 use crate::error::{Error, Result};
 use crate::filter::{Filters, Shard};
 use crate::group::{Grouping, UNCOUNTED};
@@ -58,6 +59,11 @@ pub struct Settings {
     pub filters: Filters,
     /// Which part of them is written.
     pub shard: Shard,
+    /// The column that splits the corpus into parts, if any.
+    pub split: Option<String>,
+    /// The part that is written, where `shard` is one of the parts: the documents with this value, or without one. `None` where
+    /// documents belong to shards by their numbers.
+    pub part: Option<Option<String>>,
     /// What makes a group.
     pub grouping: Grouping,
     /// Whether special tokens count. They are no words: where words are grouped, they never do.
@@ -92,6 +98,8 @@ impl Settings {
             on_error: OnError::default(),
             filters: Filters::default(),
             shard: Shard::default(),
+            split: None,
+            part: None,
             grouping: Grouping::default(),
             specials: Specials::default(),
             skip_first: 0,
@@ -114,6 +122,11 @@ impl Settings {
     /// The longest text that is given to the tokenizer as a whole; every thread may have one.
     pub(crate) fn longest_document(&self) -> u64 {
         (self.memory / MEMORY_OF_DOCUMENT / self.threads.max(1) as u64).max(SHORT_TEXT)
+    }
+
+    /// Whether a document belongs to this shard.
+    pub(crate) fn owns(&self, document: &Document) -> bool {
+        self.part.as_ref().map_or_else(|| self.shard.holds(document.ordinal), |value| *value == document.part)
     }
 
     /// Whether documents of other shards are tokenized too, to count their groups.

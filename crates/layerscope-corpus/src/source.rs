@@ -2,7 +2,7 @@
 //!
 //! | name ends in | format |
 //! |---|---|
-//! | `.txt`, no ending at all, `-` (standard input) | a line is a record |
+//! | `.txt`, no ending at all, an ending we do not know, `-` (standard input) | a line is a record |
 //! | `.jsonl`, `.ndjson`, `-` with an explicit text column | a line is a JSON object |
 //! | `.parquet` | a row is a record |
 //!
@@ -27,7 +27,7 @@ use crate::clean::Clean;
 use crate::document::Record;
 use crate::error::{Error, Result};
 
-pub use list::{Compression, Format, Source, sources};
+pub use list::{Compression, Format, Source, is_assumed, sources};
 
 /// The longest record that is held in memory; a longer one is an error.
 pub const MAX_RECORD_BYTES: u64 = 256 * 1024 * 1024;
@@ -42,6 +42,13 @@ pub struct Columns {
     pub text: String,
     /// The column that groups documents, if any.
     pub group: Option<String>,
+    /// The column that splits the corpus, if any.
+    pub split: Option<String>,
+}
+
+/// The value of the column that splits the corpus; a blank one is none.
+fn split_value(value: String) -> Option<String> {
+    Some(value).filter(|value| !value.trim().is_empty())
 }
 
 /// The records of one input, in order. They end after any error other than [`Error::Record`].
@@ -73,8 +80,9 @@ impl Source {
         scratch: &Path,
         watch: Watch<'a>,
     ) -> Result<Box<dyn Records + 'a>> {
-        if columns.group.is_some() && self.format == Format::Text {
-            let problem = line!["lines of text have no columns; ", setting("group").to("column:NAME"), " needs .jsonl or .parquet"];
+        let named = [("group", &columns.group), ("split", &columns.split)].into_iter().find(|(_, column)| column.is_some());
+        if let (Some((name, _)), Format::Text) = (named, self.format) {
+            let problem = line!["lines of text have no columns; ", setting(name).to("column:NAME"), " needs .jsonl or .parquet"];
             return Err(Error::input(&self.name, problem));
         }
         Ok(match self.format {

@@ -161,7 +161,8 @@ impl Spool {
         let bytes = self.read(start + first * SEQUENCE_BYTES as u64, count * SEQUENCE_BYTES as u64)?;
         let entries: Vec<Sequence> = bytes.as_chunks().0.iter().map(Sequence::decode).collect();
         let inside = |entry: &Sequence| entry.offset.checked_add(entry.length.into()).is_some_and(|end| end <= self.header.rows);
-        if !entries.iter().all(inside) {
+        let numbered = |entry: &Sequence| entry.row.checked_add(entry.length).is_some();
+        if !entries.iter().all(|entry| inside(entry) && numbered(entry)) {
             return Err(Error::damaged_spool(&self.path, "its index points outside the file"));
         }
         Ok(entries)

@@ -11,6 +11,7 @@ mod wrap;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokenizers::{ModelWrapper, Tokenizer as Inner};
@@ -22,9 +23,10 @@ pub use wrap::Wrap;
 /// No vocabulary comes near; tables are as long as the largest id.
 const LARGEST_ID: u32 = 50_000_000;
 
-/// A model's tokenizer, with what it puts around every sequence.
+/// A model's tokenizer, with what it puts around every sequence. Clones share the vocabulary.
+#[derive(Clone)]
 pub struct Tokenizer {
-    inner: Inner,
+    inner: Arc<Inner>,
     file: PathBuf,
     prefix: Vec<u32>,
     suffix: Vec<u32>,
@@ -34,7 +36,7 @@ pub struct Tokenizer {
     word_joint: &'static str,
     largest_id: u32,
     /// Where a text is read word by word.
-    words: Option<words::Words>,
+    words: Option<Arc<words::Words>>,
 }
 
 impl Tokenizer {
@@ -84,8 +86,8 @@ impl Tokenizer {
         let (prefix, suffix) = wrap::around(&inner, ends, &file, wrap)?;
         let style = readable::Style::of(&inner);
         let marks = readable::marks(&inner, style);
-        let words = words::Words::of(&inner);
-        let mut tokenizer = Tokenizer { inner, file, prefix, suffix, style, marks, word_joint: " ", largest_id, words };
+        let words = words::Words::of(&inner).map(Arc::new);
+        let mut tokenizer = Tokenizer { inner: Arc::new(inner), file, prefix, suffix, style, marks, word_joint: " ", largest_id, words };
         tokenizer.word_joint = tokenizer.find_word_joint();
         Ok(tokenizer)
     }
@@ -127,6 +129,11 @@ impl Tokenizer {
     /// The file it came from.
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// Whether a token has this id.
+    pub(crate) fn has(&self, id: u32) -> bool {
+        self.inner.id_to_token(id).is_some()
     }
 
     /// A token as the vocabulary spells it: `Ġthe`, `##ing`, `▁a`.

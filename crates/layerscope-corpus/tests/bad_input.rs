@@ -193,7 +193,7 @@ fn a_document_without_tokens() {
     assert_eq!((read.counters().kept, read.counters().documents, read.counters().untokenized, read.skipped().len()), (3, 2, 1, 1));
     let folder = Folder::new();
     settings.inputs = vec![folder.file("b.txt", "\u{ad}\n")];
-    assert_eq!(error(&folder, &settings).0, "nothing is left of the corpus: 1 records read, 1 refused by the tokenizer and skipped");
+    assert_eq!(error(&folder, &settings).0, "nothing is left of the corpus: 1 record read, 1 refused by the tokenizer and skipped");
 }
 
 #[test]

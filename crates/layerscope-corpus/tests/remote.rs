@@ -52,6 +52,7 @@ fn every_format_from_a_store_and_from_the_web() {
     // All of them by a pattern, by their folder (without what we cannot read), and each once.
     server.file("corpora/_SUCCESS", "");
     server.file("corpora/notes.md", "notes");
+    server.file("corpora/notes.csv", "notes");
     let names: Vec<String> = files().iter().map(|(name, _)| format!("s3://corpora/{name}")).collect();
     let read = spool(&folder, &settings(&server, &["s3://corpora/", "s3://corpora/a.txt.gz"])).unwrap();
     assert_eq!(read.inputs(), names);
@@ -93,8 +94,9 @@ fn what_is_not_there_or_not_ours() {
     assert_eq!(line("s3://corpora/a.txt"), "not found (404); check the bucket and the name");
     assert_eq!(line("s3://corpora/*.txt"), "no file matches this pattern");
     server.file("corpora/notes.md", "notes");
+    server.file("corpora/notes.csv", "notes");
     assert_eq!(line("s3://corpora/"), "it contains no .txt, .jsonl or .parquet file");
-    assert!(line("s3://corpora/notes.md").starts_with("unknown ending .md; "));
+    assert!(line("s3://corpora/notes.csv").starts_with("unknown ending .csv; "));
     assert_eq!(line(&format!("{}/corpora/a.txt", server.address)), "not found (404); check the address");
     server.always(Some(Fault::Status(403)));
     assert!(line("s3://corpora/notes.md").starts_with("access denied (403); check AWS_ACCESS_KEY_ID"));

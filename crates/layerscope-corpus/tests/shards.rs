@@ -2,8 +2,11 @@
 
 mod common;
 
-use common::{Folder, contents, documents, sentences, spool};
-use layerscope_corpus::{Settings, Shard, UNCOUNTED};
+use std::sync::atomic::AtomicBool;
+
+use common::{Folder, contents, documents, parquet, sentences, spool};
+use layerscope_corpus::{Grouping, Settings, Shard, UNCOUNTED, split_values};
+use parquet::basic::Compression;
 
 fn corpus(folder: &Folder) -> Settings {
     let sentences = sentences();
@@ -100,4 +103,51 @@ fn every_shard_has_the_same_pilot() {
         assert_eq!(contents(&spool(&folder, &settings).unwrap()), contents(&part));
         settings.pilot = 40;
     }
+}
+
+/// Rows of Parquet and lines of JSON, by the year, which some lines lack; grouped by it too, or by tokens.
+#[test]
+fn parts_by_a_column_together_are_the_whole() {
+    let folder = Folder::new();
+    let sentences = sentences();
+    let rows: Vec<(Option<&str>, i64)> =
+        (0..90).map(|number| (Some(sentences[number % sentences.len()].as_str()), 1900 + number as i64 % 3)).collect();
+    let line = |number: usize| match number % 4 {
+        0 => serde_json::json!({ "text": sentences[number % sentences.len()] }),
+        1 => serde_json::json!({ "text": sentences[number % sentences.len()], "year": null }),
+        2 => serde_json::json!({ "text": sentences[number % sentences.len()], "year": " " }),
+        _ => serde_json::json!({ "text": sentences[number % sentences.len()], "year": 1901 }),
+    };
+    let lines: Vec<String> = (0..40).map(|number| line(number).to_string()).collect();
+    let files = [folder.file("a.parquet", parquet(&rows, Compression::SNAPPY)), folder.file("b.jsonl", lines.join("\n"))];
+    let mut settings = Settings { split: Some("year".into()), count_whole: true, pilot: 8, ..Settings::new(files, 24) };
+    for grouping in [Grouping::Token, Grouping::Column("year".into())] {
+        settings.inputs.truncate(if grouping == Grouping::Token { 2 } else { 1 }); // a group must have a name
+        settings.grouping = grouping;
+        (settings.shard, settings.part) = (Shard::default(), None);
+        let whole = spool(&folder, &settings).unwrap();
+        let values = split_values(&settings, &folder.path(""), &mut |_| {}, &AtomicBool::new(false)).unwrap();
+        let years = ["1900", "1901", "1902"].map(|year| Some(year.to_owned()));
+        assert_eq!(values, [&years[..], &[None][..settings.inputs.len() - 1]].concat());
+        let mut together = Vec::new();
+        for (index, value) in (0..).zip(&values) {
+            settings.shard = Shard { index, count: values.len() as u32 };
+            settings.part = Some(value.clone());
+            let part = spool(&folder, &settings).unwrap();
+            assert_eq!((part.fingerprint(), part.pilot(64).unwrap().len()), (whole.fingerprint(), whole.pilot(64).unwrap().len()));
+            let is_own = |id: &layerscope_corpus::DocumentId| match id.file {
+                0 => *value == Some((1900 + id.record % 3).to_string()),
+                _ => *value == (id.record % 4 == 3).then(|| "1901".to_owned()),
+            };
+            assert!(!documents(&part).is_empty() && documents(&part).iter().all(is_own), "{value:?}");
+            let count = |groups: &[layerscope_corpus::Group]| groups.iter().map(|group| group.count).sum::<u64>();
+            assert_eq!((count(part.groups()), count(part.whole_groups())), (part.counters().counted, whole.counters().counted));
+            together.extend(contents(&part));
+        }
+        together.sort_by_key(|(document, _)| *document);
+        assert_eq!(together, contents(&whole));
+    }
+    let renamed = Settings { split: Some("decade".into()), ..settings };
+    let line = split_values(&renamed, &folder.path(""), &mut |_| {}, &AtomicBool::new(false)).unwrap_err().to_string();
+    assert!(line.ends_with("no column `decade` (it has `text`, `year`); name one of them with --split column:NAME"), "{line}");
 }

@@ -10,7 +10,11 @@
 //! assert_eq!(line.keywords(), "line 3 is not UTF-8; repair it or use on_error=\"skip\"");
 //! ```
 
+mod nearest;
+
 use std::fmt;
+
+pub use nearest::{meant, nearest};
 
 /// What kind of trouble an error is. The program's exit status and Python's exception class follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

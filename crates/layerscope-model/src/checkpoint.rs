@@ -17,6 +17,7 @@ use layerscope_compute::HostValues;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
+use crate::foreign;
 use crate::gguf::{self, Header, Metadata};
 use crate::safetensors::{self, Entries, HeaderError, TensorEntry};
 use crate::torch_file;
@@ -193,7 +194,7 @@ impl Checkpoint {
             }
         }
         let names: Vec<_> = CANDIDATES.iter().flat_map(|(name, _)| [format!("`{name}`"), format!("`{name}.index.json`")]).collect();
-        Err(Error::file(folder, format!("no weights here; looked for {}", names.join(", "))))
+        Err(Error::file(folder, format!("no weights here; looked for {}{}", names.join(", "), foreign::in_folder(folder))))
     }
 
     fn empty(folder: &Path) -> Checkpoint {

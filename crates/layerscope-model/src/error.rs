@@ -8,6 +8,9 @@ use layerscope_error::{ErrorKind, Line, line};
 /// This crate's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What to do with a model of an unknown kind.
+pub(crate) const TRACE_MEASURES_IT: &str = "in Python, ls.trace measures any Transformer that torch runs";
+
 /// One line that says what is wrong, where, and what to do.
 #[derive(Debug)]
 pub enum Error {
@@ -66,6 +69,8 @@ pub enum Error {
     Batch(String),
     /// The device failed.
     Device(layerscope_compute::Error),
+    /// Somebody asked to stop while the weights were read.
+    Stopped,
 }
 
 impl Error {
@@ -74,6 +79,7 @@ impl Error {
         match self {
             Error::Io { .. } => ErrorKind::Io,
             Error::Device(error) => error.kind(),
+            Error::Stopped => ErrorKind::Interrupted,
             _ => ErrorKind::Model,
         }
     }
@@ -86,11 +92,12 @@ impl Error {
             Error::Tensor { file, tensor, problem } => line![format!("{}: tensor `{tensor}`: ", file.display()), problem.clone()],
             Error::Unsupported { file, model_type } => {
                 let problem = format!("model_type `{model_type}` is not supported; `layerscope models` lists the families that are");
-                line![format!("{}: {problem}", file.display())]
+                line![format!("{}: {problem}; {TRACE_MEASURES_IT}", file.display())]
             }
             Error::Hub { model, problem } | Error::Incomplete { model, problem } => line![format!("{model}: "), problem.clone()],
             Error::Batch(problem) => line![problem.clone()],
             Error::Device(error) => line![error.to_string()],
+            Error::Stopped => line!["stopped while the weights were read"],
         }
     }
 
@@ -164,6 +171,8 @@ mod tests {
         let memory = Error::from(layerscope_compute::Error::OutOfMemory { device: "cpu".into(), bytes: 64 });
         assert_eq!((memory.kind(), memory.source().is_some()), (ErrorKind::Refused, true));
         assert_eq!(memory.to_string(), "cpu: not enough memory for 64 bytes more");
+        let unknown = Error::Unsupported { file: path.to_owned(), model_type: "mamba".to_owned() };
+        assert!(unknown.to_string().ends_with("; in Python, ls.trace measures any Transformer that torch runs"));
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub use settings::HubSettings;
 
 use crate::checkpoint::{gguf_in, is_gguf};
 use crate::error::{Error, Result};
+use crate::foreign;
 use cache::Repository;
 use client::{Client, Failure};
 use select::Weights;
@@ -105,10 +106,7 @@ impl Hub {
             };
         }
         if folder.is_file() {
-            return Err(Error::file(
-                folder,
-                "a file, not a folder; give a GGUF file, or the folder that holds config.json and the weights",
-            ));
+            return Err(foreign::file(folder));
         }
         if names::id(model).is_err() {
             return Err(Error::hub(model, "neither an existing folder nor a hub id (`org/name`)"));

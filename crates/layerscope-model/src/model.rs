@@ -8,7 +8,9 @@ use crate::checkpoint::{Checkpoint, gguf_in, is_gguf};
 use crate::config::ConfigReader;
 use crate::error::{Error, Result};
 use crate::families::{Family, gguf};
+use crate::foreign;
 use crate::leg::Leg;
+use crate::load_watch::LoadWatch;
 use crate::point::Point;
 use crate::requirements::TensorPlan;
 use crate::spec::ModelSpec;
@@ -49,7 +51,8 @@ impl Model {
         }
         let file = folder.join("config.json");
         if folder.is_dir() && !file.exists() {
-            return Err(Error::file(folder, "no config.json here; a checkpoint is a folder with config.json and weights, or a GGUF file"));
+            let problem = "no config.json here; a checkpoint is a folder with config.json and weights, or a GGUF file";
+            return Err(Error::file(folder, format!("{problem}{}", foreign::in_folder(folder))));
         }
         let mut config = ConfigReader::open(&file)?;
         let family = Family::of(&mut config)?;
@@ -78,12 +81,13 @@ impl Model {
     /// Reads the weights onto a backend.
     pub fn load<B: Backend>(&self, backend: B) -> Result<Transformer<B>> {
         let last = self.spec.points().last().copied().unwrap_or(Point::Embedding);
-        self.load_leg(backend, Leg::up_to(last), 1)
+        self.load_leg(backend, Leg::up_to(last), 1, &LoadWatch::default())
     }
 
-    /// Reads those that a leg needs, several blocks at a time.
-    pub fn load_leg<B: Backend>(&self, backend: B, leg: Leg, threads: usize) -> Result<Transformer<B>> {
-        Transformer::load(backend, self.spec.clone(), &self.plan, &self.checkpoint, leg, threads)
+    /// Reads those that a leg needs, several blocks at a time. `watch` counts what is read, and stops it.
+    pub fn load_leg<B: Backend>(&self, backend: B, leg: Leg, threads: usize, watch: &LoadWatch) -> Result<Transformer<B>> {
+        watch.expect(self.plan.leg_bytes(&self.checkpoint, &self.spec, leg));
+        Transformer::load(backend, self, leg, threads, watch)
     }
 }
 /// Refuses a number of positions that no text has.

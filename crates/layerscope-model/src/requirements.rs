@@ -228,15 +228,33 @@ impl TensorPlan {
 
     /// What those take that a leg of the model needs.
     pub fn leg_memory<B: Backend>(&self, backend: &B, spec: &ModelSpec, leg: Leg) -> Memory {
+        self.of_leg(spec, leg).map(|(_, tensor)| tensor.memory(backend)).sum()
+    }
+
+    /// What those take in the checkpoint's files.
+    pub fn leg_bytes(&self, checkpoint: &Checkpoint, spec: &ModelSpec, leg: Leg) -> u64 {
+        self.of_leg(spec, leg).map(|(place, _)| self.bytes(checkpoint, *place)).sum()
+    }
+
+    /// What one parameter takes there.
+    pub fn bytes(&self, checkpoint: &Checkpoint, place: Place) -> u64 {
+        let info = self.tensors.get(&place).and_then(|tensor| checkpoint.info(&tensor.name));
+        info.map_or(0, |info| {
+            let block = info.dtype.block();
+            (info.elements().div_ceil(block.numbers) * block.bytes) as u64
+        })
+    }
+
+    fn of_leg(&self, spec: &ModelSpec, leg: Leg) -> impl Iterator<Item = (&Place, &PlannedTensor)> {
         let blocks: BTreeSet<usize> = spec.blocks[leg.blocks(spec)].iter().map(|block| block.weights).collect();
-        let is_needed = |&(slot, at, _): &Place| match slot {
+        let is_needed = move |&(slot, at, _): &Place| match slot {
             Slot::RelativeBias => true,
             Slot::FinalNorm => leg.to >= Point::FinalNorm,
             Slot::OutputProjection => leg.to == Point::Projected,
             of_embedding if of_embedding <= Slot::EmbeddingProjection => leg.from.is_none(),
             _ => blocks.contains(&at),
         };
-        self.tensors.iter().filter(|(place, _)| is_needed(place)).map(|(_, tensor)| tensor.memory(backend)).sum()
+        self.tensors.iter().filter(move |(place, _)| is_needed(place))
     }
 
     /// Whether the model has this parameter.

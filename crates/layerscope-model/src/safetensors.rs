@@ -184,7 +184,7 @@ fn check_coverage(entries: &[(String, Entry)], data_bytes: u64) -> Result<(), St
 
 /// The tensor's bytes are those its shape and dtype need.
 fn check_size(entry: &Entry) -> Result<Dtype, String> {
-    let dtype = dtype(&entry.dtype).ok_or_else(|| format!("unknown dtype `{}`", entry.dtype.escape_debug()))?;
+    let dtype = dtype_named(&entry.dtype).ok_or_else(|| format!("unknown dtype `{}`", entry.dtype.escape_debug()))?;
     let [begin, end] = entry.data_offsets;
     let needed = checked_elements(&entry.shape).and_then(|elements| elements.checked_mul(dtype.size()));
     match needed {
@@ -221,7 +221,8 @@ const DTYPES: [(&str, Dtype); 17] = [
     ("BOOL", Dtype::Bool),
 ];
 
-fn dtype(name: &str) -> Option<Dtype> {
+/// The kind of numbers that the format calls so.
+pub fn dtype_named(name: &str) -> Option<Dtype> {
     DTYPES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype)
 }
 

@@ -4,13 +4,13 @@ use layerscope_compute::{Backend, States};
 
 use crate::batch::Batch;
 use crate::block::Block;
-use crate::checkpoint::Checkpoint;
 use crate::embedding::embed;
 use crate::error::{Error, Result};
 use crate::leg::Leg;
+use crate::load_watch::LoadWatch;
+use crate::model::Model;
 use crate::point::{Observer, Point};
 use crate::position::rotary_angles;
-use crate::requirements::TensorPlan;
 use crate::spec::{ModelSpec, RotarySpec};
 use crate::weights::{EmbeddingWeights, Loader};
 use crate::workspace::Workspace;
@@ -30,9 +30,10 @@ pub struct Transformer<B: Backend> {
 }
 
 impl<B: Backend> Transformer<B> {
-    /// Reads what a leg needs of a checkpoint's weights onto a backend, several blocks at a time.
-    pub fn load(backend: B, spec: ModelSpec, plan: &TensorPlan, checkpoint: &Checkpoint, leg: Leg, threads: usize) -> Result<Self> {
-        let loader = Loader { backend: &backend, checkpoint, plan };
+    /// Reads what a leg needs of a checkpoint's weights onto a backend, several blocks at a time, until `watch` says to stop.
+    pub(crate) fn load(backend: B, model: &Model, leg: Leg, threads: usize, watch: &LoadWatch) -> Result<Self> {
+        let spec = model.spec.clone();
+        let loader = Loader { backend: &backend, checkpoint: &model.checkpoint, plan: &model.plan, watch };
         let rotaries = different_rotaries(&spec);
         let own = &spec.blocks[leg.blocks(&spec)];
         let mut blocks = Vec::with_capacity(own.len());

@@ -8,6 +8,7 @@ use layerscope_compute::{AttentionShape, Backend, HostTensor};
 
 use crate::checkpoint::Checkpoint;
 use crate::error::Result;
+use crate::load_watch::LoadWatch;
 use crate::names::Slot;
 use crate::position;
 use crate::requirements::{Part, TensorPlan};
@@ -44,6 +45,7 @@ pub(crate) struct Loader<'a, B: Backend> {
     pub backend: &'a B,
     pub checkpoint: &'a Checkpoint,
     pub plan: &'a TensorPlan,
+    pub watch: &'a LoadWatch,
 }
 
 impl<B: Backend> Loader<'_, B> {
@@ -168,7 +170,8 @@ impl<B: Backend> Loader<'_, B> {
     }
 
     fn weight(&self, slot: Slot, at: usize) -> Result<HostTensor> {
-        self.plan.load_stored(self.checkpoint, (slot, at, Part::Weight))
+        let place = (slot, at, Part::Weight);
+        self.watch.read(self.plan.bytes(self.checkpoint, place), || self.plan.load_stored(self.checkpoint, place))
     }
 
     fn bias(&self, slot: Slot, at: usize) -> Result<Option<Vec<f32>>> {
@@ -177,7 +180,8 @@ impl<B: Backend> Loader<'_, B> {
 
     fn optional(&self, slot: Slot, at: usize, part: Part) -> Result<Option<Vec<f32>>> {
         let place = (slot, at, part);
-        self.plan.has(place).then(|| self.plan.load(self.checkpoint, place)).transpose()
+        let read = || self.watch.read(self.plan.bytes(self.checkpoint, place), || self.plan.load(self.checkpoint, place));
+        self.plan.has(place).then(read).transpose()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use layerscope::{Error, Look, load};
+use layerscope::{Error, Look, load, load_with_parts};
 use layerscope_report::figure::{self, Settings};
 use pyo3::prelude::*;
 
@@ -24,13 +24,14 @@ pub fn figures(
     tokens: Vec<String>,
     frequency: Option<String>,
     states: Option<String>,
+    depth: Option<String>,
     theme: String,
     width_mm: Option<String>,
     title: Option<String>,
 ) -> PyResult<Drawn> {
     patient(py, Vec::new(), move || {
-        let look = Look { only, layers, tokens, states, theme: Some(theme), width_mm, title };
-        let drawing = layerscope::figures(&load(&folders)?, &look, frequency.as_deref(), &out)?;
+        let look = Look { only, layers, tokens, states, depth, theme: Some(theme), width_mm, title };
+        let drawing = layerscope::figures(&load_with_parts(&folders)?, &look, frequency.as_deref(), &out)?;
         let files = drawing.written.iter().flat_map(|written| written.files.clone()).collect();
         Ok((files, drawing.skipped.into_iter().map(|skipped| (skipped.figure.to_owned(), skipped.reason.keywords())).collect()))
     })
@@ -55,6 +56,13 @@ pub fn svg(py: Python<'_>, folder: PathBuf, wanted: Vec<String>, scratch: PathBu
 
 /// Writes the page of some runs; its size in bytes.
 #[pyfunction]
-pub fn report(py: Python<'_>, folders: Vec<PathBuf>, out: PathBuf, frequency: Option<String>, title: Option<String>) -> PyResult<usize> {
-    patient(py, Vec::new(), move || layerscope::report(&load(&folders)?, frequency.as_deref(), title, &out))
+pub fn report(
+    py: Python<'_>,
+    folders: Vec<PathBuf>,
+    out: PathBuf,
+    only: Vec<String>,
+    frequency: Option<String>,
+    title: Option<String>,
+) -> PyResult<usize> {
+    patient(py, Vec::new(), move || layerscope::report(&load_with_parts(&folders)?, frequency.as_deref(), title, &only, &out))
 }

@@ -23,8 +23,8 @@ mod _layerscope {
     use crate::import::import_states;
     #[pymodule_export]
     use crate::runs::{
-        NativeFolder, compare, fetch, join_steps, measure, measures, merge, merge_part, models, overview, read_run, remove, settings_doc,
-        track, weights,
+        NativeFolder, compare, fetch, join_steps, measure, measures, merge, merge_part, models, overview, prune, read_run, remove,
+        settings_doc, track, weights,
     };
     #[pymodule_export]
     use crate::table::NativeTable;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use layerscope::{Given, Located, MergeSettings, Mode, Settings, WeightsOf, load};
+use layerscope::{CancelToken, Given, Located, MergeSettings, Mode, Settings, WeightsOf, load_compared};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
@@ -73,6 +73,13 @@ pub fn join_steps(py: Python<'_>, out: PathBuf, names: Vec<String>) -> PyResult<
     raised(py, || layerscope::join_steps(&out, &names).map(drop))
 }
 
+/// Drops what is not to be kept of a finished run; returns what was freed, in words.
+#[pyfunction]
+pub fn prune(py: Python<'_>, run: PathBuf, keep: String, states: Option<String>) -> PyResult<String> {
+    let parsed = move || Ok((keep.parse()?, states.as_deref().map(str::parse).transpose()?));
+    patient(py, Vec::new(), move || parsed().and_then(|(keep, states)| Ok(layerscope::prune(&run, keep, states)?.line())))
+}
+
 /// A finished run that lies at an address, as a folder for as long as this object lives.
 #[pyclass(module = "layerscope._layerscope", frozen)]
 pub struct NativeFolder(Located);
@@ -107,7 +114,7 @@ pub fn compare(
     states: Option<String>,
 ) -> PyResult<(Vec<String>, Vec<String>, String, NativeTable)> {
     raised(py, || {
-        let comparison = layerscope::compare(&load(&folders)?, frequency.as_deref(), states.as_deref(), &measures)?;
+        let comparison = layerscope::compare(&load_compared(&folders)?, frequency.as_deref(), states.as_deref(), &measures)?;
         let overview = comparison.overview(!measures.is_empty());
         let table = comparison.tidy()?;
         Ok((comparison.labels, comparison.notes, overview, NativeTable(table)))
@@ -118,7 +125,7 @@ pub fn compare(
 #[pyfunction]
 pub fn merge(py: Python<'_>, folders: Vec<PathBuf>, out: PathBuf, overwrite: bool, allow_devices: bool, call: Vec<String>) -> PyResult<()> {
     let settings = MergeSettings { overwrite, allow_devices };
-    patient(py, call, move || layerscope::merge(&folders, &out, settings, &mut |_| {}).map(drop))
+    patient(py, call, move || layerscope::merge(&folders, &out, settings, &CancelToken::default(), &mut |_| {}).map(drop))
 }
 
 /// Joins some shards into a part of the run.
@@ -140,10 +147,11 @@ pub fn weights(
     patient(py, call, move || Ok(layerscope::weights(&WeightsOf { model, revision, revisions, out: Some(out) })?.sources))
 }
 
-/// The manifest of a finished run as JSON, and its tables by name.
+/// The manifest of a finished run as JSON, its tables by name, and the states that its summary leads with.
 #[pyfunction]
-pub fn read_run<'py>(py: Python<'py>, folder: PathBuf) -> PyResult<(String, Bound<'py, PyDict>)> {
+pub fn read_run<'py>(py: Python<'py>, folder: PathBuf) -> PyResult<(String, Bound<'py, PyDict>, &'static str)> {
     let run = raised(py, || Ok(layerscope_report::Run::open(&folder)?))?;
+    let lead = layerscope_report::States::lead(&[&run]).name();
     let tables = PyDict::new(py);
     let more = |name: &str| raised(py, || Ok(run.read_table(name)?));
     let (massive, token_components) = (more("massive")?, more("token_components")?);
@@ -161,7 +169,7 @@ pub fn read_run<'py>(py: Python<'py>, folder: PathBuf) -> PyResult<(String, Boun
             tables.set_item(name, NativeTable(table))?;
         }
     }
-    Ok((serde_json::to_string(&run.manifest).map_err(|error| usage(py, error.to_string()))?, tables))
+    Ok((serde_json::to_string(&run.manifest).map_err(|error| usage(py, error.to_string()))?, tables, lead))
 }
 
 /// What was measured, in a few lines, and the summary of all layers.

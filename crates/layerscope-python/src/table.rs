@@ -1,12 +1,37 @@
 //! A table in Python's hands.
 
+use layerscope::Question;
 use layerscope_report::export::{self, Format};
-use layerscope_report::{Column, Table};
+use layerscope_report::{Column, States, Table};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyList};
+use pyo3::types::{PyCapsule, PyDict, PyList};
 
 use crate::arrow::{schema_capsule, stream_capsule};
 use crate::error::{raised, usage};
+
+fn leading(name: &str) -> States {
+    States::named(name).unwrap_or(States::All)
+}
+
+/// A question from keywords; those that are None are left open.
+fn asked(given: Option<&Bound<'_, PyDict>>) -> PyResult<Question> {
+    let mut question = Question::default();
+    for (name, value) in given.into_iter().flatten() {
+        if value.is_none() {
+            continue;
+        }
+        match name.extract::<String>()?.as_str() {
+            "measure" => question.measure = value.extract()?,
+            "layer" => question.layer = value.extract()?,
+            "point" => question.point = value.extract()?,
+            "selection" => question.selection = value.extract()?,
+            "variant" => question.variant = value.extract()?,
+            "states" => question.states = value.extract()?,
+            _ => question.step = value.extract()?,
+        }
+    }
+    Ok(question)
+}
 
 /// Columns of text, integers and reals.
 #[pyclass(module = "layerscope._layerscope", frozen)]
@@ -55,6 +80,29 @@ impl NativeTable {
                 None => export::write(&self.0, format, &mut bytes)?,
             }
             Ok(String::from_utf8_lossy(&bytes).into_owned())
+        })
+    }
+
+    /// The value that a question about a table of layers is answered with; `lead` names the states of the run that come first.
+    #[pyo3(signature = (lead, **question))]
+    fn ask(&self, py: Python<'_>, lead: &str, question: Option<&Bound<'_, PyDict>>) -> PyResult<Option<f64>> {
+        let question = asked(question)?;
+        raised(py, || Ok(self.0.real("value", layerscope::ask(&self.0, leading(lead), &question)?.rows[0])))
+    }
+
+    /// The same along the layers: rows of the table, their selection and their variant.
+    #[pyo3(signature = (lead, **question))]
+    fn ask_curve(
+        &self,
+        py: Python<'_>,
+        lead: &str,
+        question: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<(NativeTable, String, Option<String>)> {
+        let question = asked(question)?;
+        raised(py, || {
+            let answer = layerscope::ask_curve(&self.0, leading(lead), &question)?;
+            let rows = Table::gather(&[&self.0], &answer.rows.iter().map(|row| (0, *row)).collect::<Vec<_>>())?;
+            Ok((NativeTable(rows), answer.selection, answer.variant))
         })
     }
 

@@ -16,6 +16,7 @@ mod context;
 mod data;
 mod diagram;
 mod embeddings;
+mod final_norm;
 mod fits;
 mod font;
 mod frequency;
@@ -26,10 +27,12 @@ mod legend;
 mod list;
 mod marks;
 mod output;
+mod over;
 mod pdf;
 mod plate;
 mod png;
 mod profiles;
+mod remarks;
 mod rows;
 mod scatter;
 mod scene;
@@ -47,7 +50,7 @@ mod tokens;
 mod trajectories;
 
 pub use list::{Figure, LIST};
-pub use output::{Drawing, Skipped, Written, draw};
+pub use output::{Drawing, Skipped, Step, Written, draw};
 pub use theme::Theme;
 
 use crate::error::{Error, Result};
@@ -70,6 +73,8 @@ pub struct Settings {
     pub theme: Theme,
     /// Width of every figure; if absent, a column or the page, whichever suits the figure.
     pub width_mm: Option<f64>,
+    /// Whether figures along the layers show their share of the depth, so that models of different depths lie over each other.
+    pub relative_depth: bool,
     /// A title above every figure.
     pub title: Option<String>,
 }

@@ -24,7 +24,7 @@ use std::path::Path;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-pub use facts::{Checkpoint, CorpusCounts, Frequency, Host, Identity, MeasuredPoint, ModelFacts, Shard, Status};
+pub use facts::{Checkpoint, CorpusCounts, Frequency, Host, Identity, MeasuredPoint, ModelFacts, Part, Shard, Status};
 pub use files::{FileDigest, sha256};
 pub use settings::{Setting, Settings};
 pub use timings::Timings;
@@ -62,6 +62,12 @@ pub struct Manifest {
     /// The part of the text that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
+    /// The value that all of its documents have in the column of `--split`, where the run is a part of another. The model's name ends with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// The parts of the run, in order, where it was measured with `--split`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<Vec<Part>>,
     /// What makes a group: `token`, `word`, ...
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grouping: Option<String>,
@@ -113,6 +119,12 @@ pub struct Manifest {
     /// SHA-256 of the header of `state.safetensors`, which has a checksum of every number in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
+    /// `f16` where the kept states were rounded after the tables were made, or before they were merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_states: Option<String>,
+    /// What is left of the run where its states were pruned: `tables`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pruned: Option<String>,
     /// SHA-256 of everything else, see [`Manifest::sealed`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seal: Option<String>,
@@ -131,7 +143,11 @@ impl Manifest {
     pub(crate) fn read_bytes(folder: &Path) -> Result<Vec<u8>> {
         let path = folder.join(FILE);
         std::fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::file(folder, "no finished run here (manifest.json is written last); resume it first"),
+            std::io::ErrorKind::NotFound if !folder.exists() => Error::file(folder, "there is no such folder"),
+            std::io::ErrorKind::NotFound if folder.join(".work").exists() => {
+                Error::file(folder, "no finished run here (manifest.json is written last); resume it first")
+            }
+            std::io::ErrorKind::NotFound => Error::file(folder, "no finished run here: there is no manifest.json"),
             _ => Error::file(&path, error.to_string()),
         })
     }
@@ -145,6 +161,11 @@ impl Manifest {
     /// The model's short name; `model` where there is none.
     pub fn model_name(&self) -> &str {
         self.model.name.as_deref().unwrap_or("model")
+    }
+
+    /// What tells the texts of two runs from each other.
+    pub fn text(&self) -> (Option<&str>, Option<&str>) {
+        (self.corpus.fingerprint.as_deref(), self.part.as_deref())
     }
 
     /// Whether this is a run over the checkpoints of a training.
@@ -202,6 +223,8 @@ impl Manifest {
             notes: None,
             files: None,
             state: None,
+            kept_states: None,
+            pruned: None,
             seal: None,
             ..self.clone()
         }

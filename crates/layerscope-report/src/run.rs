@@ -107,6 +107,17 @@ pub fn verify_tables(folder: &Path, manifest: &Manifest) -> Result<()> {
     files.into_iter().try_for_each(|(file, written)| file_as_written(&folder.join(file), written).map(drop))
 }
 
+/// The parts that the manifest of a run names and its folder holds, in order.
+pub fn run_parts(run: &Path, manifest: &Manifest) -> Vec<PathBuf> {
+    let parts = manifest.split.iter().flatten().map(|part| Path::new(&part.folder));
+    parts.filter(|folder| is_run_inside(run, folder)).map(|folder| run.join(folder)).collect()
+}
+
+/// Whether a folder that a manifest names holds a finished run, and does not lead out of the folder of the manifest's run.
+fn is_run_inside(run: &Path, folder: &Path) -> bool {
+    folder.components().all(|part| matches!(part, Component::Normal(_))) && run.join(folder).join(manifest::FILE).exists()
+}
+
 /// A measured checkpoint of a trajectory: a complete run in a folder of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -118,14 +129,18 @@ pub struct Step {
     pub folder: PathBuf,
 }
 
+/// The measured checkpoints that the manifest of a trajectory names and its folder holds, in the order of training.
+pub fn run_steps(run: &Path, manifest: &Manifest) -> Vec<Step> {
+    Step::all(run, manifest)
+}
+
 impl Step {
     /// Those that a manifest names and a folder holds.
     pub(crate) fn all(run: &Path, manifest: &Manifest) -> Vec<Step> {
         let step = |checkpoint: &Checkpoint| {
             let folder = Path::new(checkpoint.folder.as_deref()?);
-            let inside = folder.components().all(|part| matches!(part, Component::Normal(_)));
+            let finished = checkpoint.status == Status::Measured && is_run_inside(run, folder);
             let folder = run.join(folder);
-            let finished = checkpoint.status == Status::Measured && inside && folder.join(manifest::FILE).exists();
             finished.then(|| Step { revision: checkpoint.revision.clone(), step: checkpoint.step, folder })
         };
         let mut steps: Vec<Step> = manifest.checkpoints().iter().filter_map(step).collect();

@@ -124,14 +124,15 @@ pub fn massive_line(layers: &Table) -> Option<String> {
     let found = massive(layers);
     let most = found.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
     let large: Vec<i64> = found.iter().filter(|massive| massive.share > LARGE_SHARE).map(|massive| massive.layer).collect();
-    let counts =
-        format!("{} of {} states are massive", crate::text::grouped(most.count as usize), crate::text::grouped(most.states as usize));
-    let carry = format!("{:.1} % of Q at layer {}", 100.0 * most.share, most.layer);
+    let [count, states] = [most.count, most.states].map(|number| crate::text::grouped(number as usize));
+    let (are, carry) = if count == "1" { ("is", "carries") } else { ("are", "carry") };
+    let counts = format!("{count} of {states} states {are} massive");
+    let carry = format!("{carry} {:.1} % of Q at layer {}", 100.0 * most.share, most.layer);
     Some(match (large.iter().min(), large.iter().max()) {
         (Some(first), Some(last)) if first < last => {
-            format!("{counts} and carry {carry}, more than a tenth of it from layer {first} to {last}")
+            format!("{counts} and {carry}, more than a tenth of it from layer {first} to {last}")
         }
-        _ => format!("{counts} and carry {carry}"),
+        _ => format!("{counts} and {carry}"),
     })
 }
 

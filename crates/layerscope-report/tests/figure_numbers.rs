@@ -6,6 +6,8 @@ mod figure_numbers {
     mod groups;
     mod layers;
     mod models;
+    mod over;
+    mod remarks;
     mod rows;
     mod states;
 }

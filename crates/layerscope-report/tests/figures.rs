@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use layerscope_report::figure::{self, LIST, Settings, Theme};
+use layerscope_report::figure::{self, LIST, Settings, Step, Theme};
 use layerscope_report::{Manifest, Run, Table};
 use layerscope_testing::made_up_runs::{DECODER, ENCODER, HOSTILE, Shape, projected, run};
 use support::drawn::{draw, only, sinks, small, trained};
@@ -20,7 +20,8 @@ fn every_figure_is_drawn_in_every_format() {
     for (runs, name) in [(small(), "models"), (vec![words], "words"), (vec![training], "training"), (vec![sinks()], "sinks")] {
         let folder = out.0.join(name);
         let mut seen = 0;
-        let drawing = figure::draw(&runs, &Settings::default(), &folder, &mut |_| seen += 1).unwrap();
+        let count = |step: Step| seen += usize::from(matches!(step, Step::Saved(_)));
+        let drawing = figure::draw(&runs, &Settings::default(), &folder, &mut { count }).unwrap();
         assert_eq!(seen, drawing.written.len());
         for written in &drawing.written {
             drawn.insert(written.figure);
@@ -49,6 +50,28 @@ fn every_figure_is_drawn_in_every_format() {
         assert_eq!(tex.matches("\\includegraphics").count() + tex.matches("\\input{").count(), drawing.written.len());
     }
     assert_eq!(drawn.into_iter().collect::<BTreeSet<_>>(), LIST.iter().map(|figure| figure.id).collect::<BTreeSet<_>>());
+}
+
+#[test]
+fn files_of_a_figure_come_together() {
+    let out = Folder::new("together");
+    let here = || std::fs::read_dir(&out.0).map_or(0, Iterator::count);
+    let (mut before, mut told) = (0, 0);
+    let mut show = |step: Step| match step {
+        // Nothing is written but between these two, so that whoever waits meanwhile never leaves a figure in part.
+        Step::Saving => assert_eq!(here(), before, "nothing is written beside figures"),
+        Step::Saved(written) => {
+            assert!(written.files.iter().all(|file| file.exists()));
+            assert_eq!(here(), before + written.files.len());
+            before = here();
+        }
+        Step::Done { done, of } => {
+            assert_eq!((done, of), (told, 3));
+            told += 1;
+        }
+    };
+    figure::draw(&small(), &only(&["fig4", "fig11", "table1"]), &out.0, &mut show).unwrap();
+    assert_eq!(told, 4, "none, and one after the other");
 }
 
 #[test]

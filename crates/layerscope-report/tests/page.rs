@@ -3,6 +3,7 @@
 #[path = "support/elements.rs"]
 mod elements;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -53,14 +54,14 @@ fn written(runs: &[Run], settings: &Settings) -> String {
 
 #[test]
 fn no_text_of_a_run_is_markup() {
-    let page = written(&[run("a"), run("b")], &Settings { frequency: Some(3..=50), title: None });
+    let page = written(&[run("a"), run("b")], &Settings { frequency: Some(3..=50), ..Settings::default() });
     assert!(!page.contains("alert(1)</script>"));
     assert_eq!(page.matches("<script>").count(), 1, "one program");
     let blocks = page.matches("<script type=\"application/octet-stream\"").count();
     assert_eq!(page.matches("</script>").count(), 1 + blocks);
     assert_eq!(blocks, 1 + 2 * (2 + 2), "index; layers, groups and two points of each run");
     assert!(page.contains("<title>&lt;/script&gt;"));
-    let titled = written(&[run("a")], &Settings { frequency: None, title: Some("<b>".into()) });
+    let titled = written(&[run("a")], &Settings { title: Some("<b>".into()), ..Settings::default() });
     assert!(titled.contains("<title>&lt;b&gt; · Layerscope</title>"));
 }
 
@@ -148,6 +149,45 @@ fn a_served_page_asks_for_points_and_gets_what_the_whole_page_has() {
     ] {
         assert_eq!(served.block(stranger).unwrap(), None, "{stranger}");
     }
+}
+
+#[test]
+fn a_page_of_some_views_has_what_they_read_and_nothing_else() {
+    let view = |name: &str| page::VIEWS.iter().find(|view| view.name == name).unwrap();
+    let runs = [run("a"), long(40)];
+    let whole = written(&runs, &Settings::default());
+    let index = |page: &str| -> Value { serde_json::from_slice(&decoded(elements(page)["index"])).unwrap() };
+    let names: Vec<&str> = page::VIEWS.iter().map(|view| view.name).collect();
+    assert_eq!(index(&whole)["views"], json!(names));
+    for (only, kept, left) in [
+        (vec![view("layers"), view("tokens")], "groups", json!(["tokens", "layers"])),
+        (vec![view("pca")], "tokens", json!(["pca"])),
+        (vec![view("method")], "nothing", json!(["method"])),
+    ] {
+        let page = written(&runs, &Settings { only, ..Settings::default() });
+        let own = index(&page);
+        assert_eq!(own["views"], left);
+        assert!(page.len() < whole.len());
+        let (some, all) = (elements(&page), elements(&whole));
+        let wanted = |name: &str| name.ends_with(".layers") || name.contains(&format!(".{kept}"));
+        let expected: BTreeSet<&str> = all.keys().copied().filter(|name| *name != "index" && wanted(name)).collect();
+        let found: BTreeSet<&str> = some.keys().copied().filter(|name| *name != "index").collect();
+        assert_eq!(found, expected);
+        assert!(found.iter().all(|name| some[name] == all[name]), "the same numbers");
+        let points = own["runs"][1]["points"].as_object().unwrap();
+        assert!(points.keys().all(|kind| kind == kept), "{points:?}");
+    }
+}
+
+#[test]
+fn what_was_asked_of_the_runs_is_in_the_page() {
+    let text = |text: &str| Column::Text(vec![Some(text.into())]);
+    let findings = Table::new([("statement", text(HOSTILE)), ("verdict", text("agrees"))]).unwrap();
+    let page = written(&[run("a")], &Settings { findings: Some(findings), ..Settings::default() });
+    let block = decoded(elements(&page)["findings"]);
+    assert!(String::from_utf8_lossy(&block).contains("agrees"));
+    assert!(!page.contains("alert(1)</script>"));
+    assert!(!elements(&written(&[run("a")], &Settings::default())).contains_key("findings"));
 }
 
 #[test]
@@ -248,7 +288,7 @@ fn tables_behind_links_are_refused() {
     std::os::unix::fs::symlink(folder.0.join("b"), folder.0.join("c")).unwrap();
     assert!(Served::open(&[folder.0.join("c")]).is_ok());
     let line = Served::open(&[folder.0.join("nowhere")]).err().unwrap().to_string();
-    assert!(line.contains("no finished run here"), "{line}");
+    assert!(line.contains("there is no such folder"), "{line}");
 }
 
 #[test]

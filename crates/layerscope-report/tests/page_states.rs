@@ -176,6 +176,7 @@ fn the_index_says_which_states_come_first_and_why() {
     };
     let new = index("new", layers(["typical_selected", "m"]));
     assert_eq!((&new["states"], &new["runs"][0]["has_typical"]), (&json!("typical"), &json!(true)));
+    assert_eq!(new["selections"], json!(layerscope_report::lead::SELECTIONS), "in the order of everything else that shows values");
     assert_eq!(new["runs"][0]["massive"], "10 of 100 states are massive and carry 90.0 % of Q at layer 1");
     let old = index("old", layers(["selected", "m"]));
     assert_eq!((&old["states"], &old["runs"][0]["has_typical"]), (&json!("all"), &json!(false)));

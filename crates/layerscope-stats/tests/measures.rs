@@ -114,7 +114,8 @@ fn tokens_lie_in_the_plane_of_their_means() {
         view.groups().filter(|(id, _)| CHOSEN.contains(id)).map(|(id, group)| (id, group.mean.to_vec())).collect();
     // PCA of the means and the origin by its definition.
     let fitted: naive::States = means.values().cloned().chain([vec![0.0; 8]]).collect();
-    let (_, axes) = jacobi_vectors(&naive_covariance(&fitted, 8, true), 8);
+    let (values, axes) = jacobi_vectors(&naive_covariance(&fitted, 8, true), 8);
+    let whole: f64 = values.iter().sum();
     let signed = |axis: &[f64]| {
         let largest = axis.iter().copied().fold(0.0f64, |largest, x| if x.abs() > largest.abs() { x } else { largest });
         axis.iter().map(|x| x * largest.signum()).collect::<Vec<f64>>()
@@ -129,6 +130,8 @@ fn tokens_lie_in_the_plane_of_their_means() {
             .map_or_else(|| means[&row.group].clone(), |(document, position)| wide(network.points[1].row(row_of(document, position))));
         assert!((row.x - naive::dot(&state, &first)).abs() < 1e-9 && (row.y - naive::dot(&state, &second)).abs() < 1e-9, "{row:?}");
         assert_eq!(row.explainable_variance.is_some(), row.state.is_none());
+        assert_eq!(row.explained.is_some(), row.state.is_none());
+        row.explained.iter().flatten().zip(&values).for_each(|(share, value)| assert!((share - value / whole).abs() < 1e-12, "{row:?}"));
         assert_eq!(row.n, view.groups().find(|(id, _)| *id == row.group).unwrap().1.n);
     }
     let sample = run.tokens[1].get(0).unwrap();

@@ -14,6 +14,8 @@ pub enum Fault {
     Cut(usize),
     /// The same, and the file loses its last byte meanwhile.
     CutAndChange(usize),
+    /// What is asked for is done, and the connection cut before a word of it.
+    Unanswered,
     /// An answer as it should be.
     None,
 }
@@ -76,6 +78,17 @@ impl StoreServer {
         self.state.lock().unwrap().files.get(name).cloned()
     }
 
+    /// Everything that is there, by `bucket/key`.
+    pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        self.state.lock().unwrap().files.clone()
+    }
+
+    /// Puts these files in place of all that is there.
+    pub fn replace(&self, files: BTreeMap<String, Vec<u8>>) {
+        let mut state = self.state.lock().unwrap();
+        (state.files, state.uploads) = (files, BTreeMap::new());
+    }
+
     /// Uploads in parts that were begun and neither completed nor given up.
     pub fn unfinished_uploads(&self) -> usize {
         self.state.lock().unwrap().uploads.len()
@@ -117,6 +130,7 @@ struct Request {
 }
 
 fn serve(stream: &TcpStream, state: &Mutex<State>) -> std::io::Result<bool> {
+    stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
     let Some(request) = receive(&mut reader, state)? else { return Ok(false) };
     let (status, headers, body, fault) = {
@@ -133,9 +147,14 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) -> std::io::Result<bool> {
             }
         }
     };
+    if fault == Fault::Unanswered {
+        stream.shutdown(std::net::Shutdown::Both)?;
+        return Ok(false);
+    }
     let mut out = stream;
     let length = body.len();
-    write!(out, "HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n{headers}\r\n")?;
+    // At once: pieces of it would wait for each other.
+    out.write_all(format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n{headers}\r\n").as_bytes())?;
     if request.method != "HEAD" {
         match fault {
             Fault::Cut(after) | Fault::CutAndChange(after) => {

@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         groups: group_of.len(),
         dim: spec.width_at(points[at]),
         previous: at.checked_sub(1).map(|before| spec.width_at(points[before])),
-        kept: kept.len(),
+        kept: kept.states(),
         chosen: 0,
         sketches,
     };

@@ -33,6 +33,7 @@ pub mod cli;
 mod collector;
 mod demo;
 mod error;
+mod fuzzing;
 mod measure;
 mod pictures;
 mod process;
@@ -51,14 +52,18 @@ pub use collector::{Collector, CollectorSettings, GroupsOf, ModelNote, StateRows
 pub use error::{Error, ErrorKind, Result};
 pub use measure::event::{Event, Show};
 pub use measure::measure;
+pub use measure::outlook::Outlook;
 pub use pictures::{Look, figures, report};
 pub use process::cancel::CancelToken;
 pub use process::temporary::Located;
 pub use settings::{Given, Settings};
-pub use store::load::{Runs, load};
+pub use store::kept_as::KeptAs;
+pub use store::load::{Runs, load, load_compared, load_with_parts};
 pub use store::merge::{MergeSettings, merge, merge_part};
 pub use store::mirror::{Finished, fetch, remove};
 pub use store::point_name::PointName;
+pub use store::prune::{Keep, Pruned, prune};
+pub use tables::ask::{Answer, Question, ask, ask_curve};
 pub use tables::compare::{Comparison, compare};
 pub use tables::lists::{measures, models};
 pub use tables::overview::{overview, overview_of};
@@ -67,9 +72,14 @@ pub use training::{join_steps, track};
 /// What benchmarks and tests of this repository reach for. Not part of the library.
 #[doc(hidden)]
 pub mod internals {
+    /// For `fuzz/`.
+    pub mod fuzzing {
+        pub use crate::fuzzing::{Site, respond, tables_of};
+    }
+
     pub use crate::checkpoint::name::model_name;
     pub use crate::demo::embedded;
-    pub use crate::demo::findings::findings;
+    pub use crate::demo::findings::{Verdict, findings};
     pub use crate::measure::items::{Items, document_number};
     pub use crate::measure::kept::{KeepSettings, Kept};
     pub use crate::measure::workers::{WorkSettings, Workers};

@@ -20,6 +20,11 @@ pub fn bytes(count: usize) -> String {
     }
 }
 
+/// A number of things: `1 document`, `2,000 documents`.
+pub fn counted(count: u64, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(count as usize), if count == 1 { "" } else { "s" })
+}
+
 /// Lines of whole words, of at most `width` characters where words allow it.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -40,6 +45,7 @@ mod tests {
     #[test]
     fn numbers_read_well() {
         assert_eq!([7, 1500, 22_565_376, 124_000_000].map(short), ["7", "1.5 k", "22.6 M", "124 M"]);
+        assert_eq!([0, 1, 2000].map(|count| counted(count, "document")), ["0 documents", "1 document", "2,000 documents"]);
         assert_eq!([512, 2048, 90_868_376].map(bytes), ["512 B", "2.0 KiB", "86.7 MiB"]);
     }
 }

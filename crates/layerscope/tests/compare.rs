@@ -175,6 +175,10 @@ fn models_of_other_depths_are_compared_at_the_same_depth() {
         })
         .collect()
     };
+    let said = "no standard errors of Q and the mean cosine: measure with --confidence to get them";
+    assert!(compared(&[&four, &six], "").ends_with(&format!("\n{said}\n")), "these have no errors");
+    let [encoder, decoder, _] = runs();
+    assert!(!compared(&[encoder, decoder], "").contains(said), "and these have");
     assert_eq!(pairs(&four, &eight), [(0, 0), (1, 2), (2, 4), (3, 6), (4, 8)]);
     assert_eq!(pairs(&eight, &four), [(0, 0), (2, 1), (4, 2), (6, 3), (8, 4)], "what lies between two layers has no counterpart");
     // 1/4 of six layers is 1.5: the shallower of two that are as near.
@@ -228,6 +232,9 @@ fn every_format_says_the_same() {
         markdown.contains("| compare-decoder - compare-encoder |") && latex.contains("compare-decoder - compare-encoder"),
         "{markdown}"
     );
+    let of_family = objects(&folders, "--measures spectrum,q");
+    let has = |name: &str| of_family.iter().any(|row| row["measure"] == name);
+    assert!(has("isoscore") && has("anisotropy_svd") && has("q") && !has("m") && !has("mean_cosine"), "a family is its measures");
     let overview = compared(&folders, "");
     let text = compared(&folders, "--measures slope_v_on_m");
     assert!(
@@ -277,7 +284,7 @@ fn figures_are_drawn_of_all_runs_and_the_table_beside_them() {
     assert_eq!(csv, compared(&[encoder, decoder], "--format csv"));
     // A program that reads the table hears of the figures elsewhere.
     let json = compare(&[encoder, decoder], &format!("--out {} --only fig4 --format json", out.display()));
-    assert!(serde_json::from_str::<Value>(&json.stdout).is_ok() && json.stderr.contains("1 figures in 4 files"), "{}", json.stderr);
+    assert!(serde_json::from_str::<Value>(&json.stdout).is_ok() && json.stderr.contains("1 figure in 4 files"), "{}", json.stderr);
 }
 
 #[test]
@@ -293,6 +300,8 @@ fn what_else_differs_is_said_and_what_cannot_be_compared_refused() {
     for (folders, flags, status, words) in [
         (vec![encoder.as_path(), nowhere.as_path()], "", 1, "no finished run here"),
         (vec![encoder, decoder], "--measures dance", 2, "--measures `dance`"),
+        (vec![encoder, decoder], "--measures mean_cosin", 2, "(did you mean `mean_cosine`?)"),
+        (vec![encoder, decoder], "--measures curvature", 2, "is in at most one of these runs"),
         (vec![encoder, decoder], "--format xlsx", 2, "use text, md, csv, json, jsonl or latex"),
         (vec![encoder, decoder], "--frequency 9", 2, "--frequency"),
     ] {

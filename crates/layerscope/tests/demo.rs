@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use layerscope::internals::findings;
+use layerscope::internals::{Verdict, findings};
 use layerscope_report::{Cell, Column, Run, Table};
 use support::{layerscope, layerscope_with, root};
 
@@ -112,9 +112,14 @@ fn the_demo_computes_what_it_says() {
     assert!(shown.contains(&format!("highest ({peak:.3}) in layer {at} of 6")), "{shown}");
 
     let all = findings(&encoder, &decoder);
-    assert!(all.len() == 10 && all.iter().all(|finding| finding.agrees.is_some()));
-    let agreeing = all.iter().filter(|finding| finding.agrees == Some(true)).count();
-    assert!(shown.contains(&format!("{agreeing} of 10 statements hold")), "{shown}");
+    assert!(all.len() == 10 && all.iter().all(|finding| finding.here != "not measured"));
+    let agreeing = all.iter().filter(|finding| finding.verdict == Verdict::Agrees).count();
+    assert!(shown.contains(&format!("{agreeing} of 10 agree, ")), "{shown}");
+    // The picture begins with the first layer's value and ends with the last one's.
+    let line = shown.lines().find(|line| line.starts_with("slope of V on M")).expect("a line of the picture");
+    for (run, layer) in [(&encoder, 0), (&encoder, 6), (&decoder, 0), (&decoder, 6)] {
+        assert!(line.contains(&format!("{:.4}", block(run, layer, "selected", "slope_v_on_m", None))), "{line}");
+    }
     println!("{shown}");
 
     // Figures, the page and the findings are there, and where the text says.
@@ -141,6 +146,7 @@ fn the_demo_computes_what_it_says() {
     assert!(shown.contains(&format!(" in {} files", files.len() - 1)), "figures.tex apart, {}: {shown}", files.len());
     let page = String::from_utf8(read(&demo.join("report.html"))).expect("UTF-8");
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>") && page.contains("pocket-bert"));
+    assert!(page.contains("id=\"findings\""), "it opens on the findings");
     let saved = String::from_utf8(read(&demo.join("findings.md"))).expect("UTF-8");
     assert!(all.iter().all(|finding| saved.contains(&finding.statement.replace('|', "\\|"))), "{saved}");
     for path in ["layerscope-demo/report.html", "layerscope-demo/figures", "layerscope-demo/pocket-bert", "layerscope-demo/findings.md"] {
@@ -186,14 +192,33 @@ fn a_model_that_differs_is_said_to_differ() {
         ("selected", "cv_q", [0.1, 0.2, 0.3]),
         ("all", "m_over_q", [0.9, 0.5, 0.1]),
     ]);
-    let all = findings(&flat, &flat);
-    let verdict = |start: &str| all.iter().find(|finding| finding.statement.starts_with(start)).expect("asked").agrees;
-    assert_eq!(verdict("in the middle layers"), Some(false));
-    assert_eq!(verdict("without a norm"), Some(false));
-    assert_eq!(verdict("Q varies least"), Some(false));
-    assert_eq!(verdict("states move away"), Some(false));
-    assert_eq!(verdict("a norm brings it back"), None, "it has no final norm");
-    assert_eq!(verdict("upper layers"), None, "it was not measured");
+    let steep = made_up(&[("selected", "slope_v_on_m", [-0.5, -0.9, -0.1]), ("selected", "r2_v_on_m", [0.9, 0.8, 0.1])]);
+    let verdict = |pre: &Run, start: &str| {
+        let all = findings(&flat, pre);
+        all.iter().find(|finding| finding.statement.starts_with(start)).expect("asked").verdict
+    };
+    assert_eq!(verdict(&flat, "in the middle layers"), Verdict::Differs);
+    assert_eq!(verdict(&steep, "without a norm"), Verdict::Differs);
+    assert_eq!(verdict(&flat, "without a norm"), Verdict::CannotTell, "both are the same");
+    assert_eq!(verdict(&flat, "Q varies least"), Verdict::Differs);
+    assert_eq!(verdict(&flat, "states move away"), Verdict::Differs);
+    assert_eq!(verdict(&flat, "a norm brings it back"), Verdict::CannotTell, "it has no final norm");
+    assert_eq!(verdict(&flat, "upper layers"), Verdict::CannotTell, "it was not measured");
+}
+
+#[test]
+fn what_standard_errors_hide_cannot_be_told() {
+    let falls = [("selected", "self_similarity", [0.5, 0.4, 0.3])];
+    let verdict = |error: f64| {
+        let mut run = made_up(&falls);
+        let columns = ["layer", "point", "selection", "measure", "variant", "value"];
+        let known = columns.map(|name| (name, run.layers.column(name).expect("a column").clone()));
+        run.layers = Table::new(known.into_iter().chain([("se", Column::Real(vec![Some(error); 3]))])).expect("a table");
+        let all = findings(&run, &run);
+        all.iter().find(|finding| finding.statement.starts_with("upper layers")).expect("asked").verdict
+    };
+    assert_eq!(verdict(0.05), Verdict::Agrees, "0.2 is more than 2 x 0.05 x sqrt(2)");
+    assert_eq!(verdict(0.08), Verdict::CannotTell);
 }
 
 #[test]

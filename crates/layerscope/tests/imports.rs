@@ -1,4 +1,5 @@
-//! States from Parquet files: what is not one full list of one length a row is refused by its row, and never cut into other rows.
+//! States from files: which layer they are, and which rows. What is not one full list of one length a row of a Parquet file is refused by its
+//! row, and never cut into other rows.
 
 mod support;
 
@@ -125,4 +126,79 @@ fn lists_of_lists_and_lists_of_ids_are_refused() {
     let outcome = import(&ids, &folder.join("out"));
     assert_eq!(outcome.status, 2);
     assert!(outcome.stderr.contains("column `token_ids` must hold one value a row"), "{}", outcome.stderr);
+}
+
+/// A .npy file of zeros but for what `value` says.
+fn npy(file: &Path, shape: &[usize], value: impl Fn(usize) -> f32) {
+    let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({extents}), }}\n");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    (0..shape.iter().product::<usize>()).for_each(|at| bytes.extend(value(at).to_le_bytes()));
+    std::fs::write(file, bytes).expect("written");
+}
+
+/// Layer, Q and number of states.
+type LayerRow = (i64, f64, i64);
+
+/// Imports files of a folder; what was said, and Q of every layer with the states it is of.
+fn import_files(folder: &Path, files: &[&str], flags: &[&str]) -> Result<(String, Vec<LayerRow>), String> {
+    let (files, out): (Vec<PathBuf>, _) = (files.iter().map(|file| folder.join(file)).collect(), folder.join("out"));
+    let mut words = vec!["import"];
+    words.extend(files.iter().map(|file| file.to_str().expect("UTF-8")));
+    words.extend(["--out", out.to_str().expect("UTF-8"), "--overwrite", "--measures", "norm"]);
+    words.extend(flags);
+    let outcome = layerscope(&words);
+    if outcome.status != 0 {
+        assert_eq!((outcome.status, outcome.stderr.lines().count()), (2, 1), "{}", outcome.stderr);
+        return Err(outcome.stderr);
+    }
+    let layers = table(&out, "layers");
+    let is_q =
+        |at: &usize| text(&layers, "measure", *at).as_deref() == Some("q") && text(&layers, "selection", *at).as_deref() == Some("all");
+    let whole = |name: &str, at: usize| layers.integer(name, at).expect("a number");
+    let rows = (0..layers.rows()).filter(is_q).map(|at| (whole("layer", at), number(&layers, "value", at).expect("Q"), whole("n", at)));
+    Ok((outcome.stderr.clone(), rows.collect()))
+}
+
+#[test]
+fn files_are_the_layers_that_their_names_tell() {
+    let folder = empty_folder("imports-layers");
+    // Layer l is all l + 1: Q is 4 (l + 1)^2. Named so that the order of the alphabet is another one.
+    for (file, layer) in [("layer_2.npy", 2), ("layer_10.npy", 10), ("layer_0.npy", 0), ("part_1.npy", 1), ("part_4.npy", 4)] {
+        npy(&folder.join(file), &[5, 4], |_| (layer + 1) as f32);
+    }
+    let (said, q) = import_files(&folder, &["layer_10.npy", "layer_0.npy", "layer_2.npy"], &[]).expect("layers");
+    assert_eq!(q, [(0, 4.0, 5), (2, 36.0, 5), (10, 484.0, 5)]);
+    assert!(said.contains("layers 0, 2, 10, a file each; axes token,component; 4 components; no groups, no documents"), "{said}");
+    assert_eq!(import_files(&folder, &["layer_2.npy"], &[]).expect("a layer").1, [(2, 36.0, 5)]);
+    assert_eq!(import_files(&folder, &["layer_0.npy", "layer_2.npy"], &["--layer", "7"]).expect("one layer").1, [(7, 20.0, 10)]);
+    let refused = |files: &[&str], flags: &[&str]| import_files(&folder, files, flags).expect_err("refused");
+    let line = refused(&["part_1.npy", "part_4.npy"], &[]);
+    assert!(line.contains("are they layers, or parts of one? For layers give --layers-from names"), "{line}");
+    let decided = |how: &str| import_files(&folder, &["part_1.npy", "part_4.npy"], &["--layers-from", how]).expect("decided").1;
+    assert_eq!(decided("names"), [(1, 16.0, 5), (4, 100.0, 5)]);
+    assert_eq!(decided("none"), [(0, 58.0, 10)]);
+    assert!(refused(&["layer_0.npy", "part_1.npy"], &[]).contains("which layer is this?"));
+    npy(&folder.join("layer_3.npy"), &[6, 4], |_| 1.0);
+    let line = refused(&["layer_2.npy", "layer_3.npy"], &[]);
+    assert!(line.contains("6 rows of 4 components, and 5 of 4 in") && line.contains("layers have the same rows"), "{line}");
+}
+
+#[test]
+fn batches_are_sequences() {
+    let folder = empty_folder("imports-batches");
+    // (layer, batch, token, component): 2 x 3 x 5 x 4.
+    npy(&folder.join("all.npy"), &[2, 3, 5, 4], |at| if at < 60 { 1.0 } else { 2.0 });
+    let (said, q) = import_files(&folder, &["all.npy"], &[]).expect("four axes");
+    assert_eq!(q, [(0, 4.0, 15), (1, 16.0, 15)]);
+    assert!(said.contains("layers 0 to 1; axes layer,batch,token,component; 4 components; no groups, documents, positions"), "{said}");
+    let manifest = std::fs::read_to_string(folder.join("out/manifest.json")).expect("a manifest");
+    assert!(manifest.contains("\"documents\": 3") && manifest.contains("\"sequences\": 3"), "{manifest}");
+    npy(&folder.join("layer_6.npy"), &[3, 5, 4], |_| 3.0);
+    assert!(import_files(&folder, &["layer_6.npy"], &[]).expect_err("unclear").contains("Say it with --axes"));
+    let (_, q) = import_files(&folder, &["layer_6.npy"], &["--axes", "batch,token,component"]).expect("a batch");
+    assert_eq!(q, [(6, 36.0, 15)]);
+    assert!(import_files(&folder, &["all.npy"], &["--axes", "layer,token,component"]).expect_err("four").contains("--axes names 3 axes"));
 }

@@ -2,6 +2,10 @@
 
 mod support;
 
+mod integrity {
+    mod pruned;
+}
+
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -158,6 +162,14 @@ fn a_changed_manifest_is_noticed_and_one_without_digests_is_read() {
     assert!(shown(&folder).is_ok());
     let digest = read.files.expect("digests")["layers.parquet"].clone();
     assert_eq!(digest, FileDigest::of(&std::fs::read(out.join("layers.parquet")).expect("a table")));
+}
+
+/// The text that a command says on success.
+#[track_caller]
+fn said(words: &[&str]) -> String {
+    let outcome = layerscope(words);
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    outcome.stdout
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn a_line_that_memory_does_not_hold_is_refused_and_can_be_cut() {
     let outcome = measure(&model, &text, &out.join("whole"), limited);
     refused(&outcome, 4, &["line 2", "20.", "MiB are too long a text for the memory there is", "--chunk-chars"]);
     let outcome = measured(&model, &text, &out.join("skipped"), &format!("{limited} --on-error skip"));
-    assert!(outcome.stdout.contains("1 documents were left out"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("1 document was left out"), "{}", outcome.stdout);
     measured(&model, &text, &out.join("cut"), &format!("{limited} --chunk-chars 2000 --sample 0.5 --limit 200"));
     let peak = manifest(&out.join("cut"))["peak_memory_bytes"].as_f64().expect("a peak");
     println!("a line of 20 MiB, cut: peak {:.0} MiB", peak / 1048576.0);
@@ -100,8 +100,14 @@ fn faults_of_models_exit_with_3() {
     }
     // Nothing waits for a pipe, or reads a device without end.
     let folder = copy_of("bert/base", "limits-model-pipe");
-    std::fs::remove_file(folder.join("config.json")).expect("removed");
-    std::os::unix::fs::symlink("/dev/zero", folder.join("config.json")).expect("a link");
+    let config = folder.join("config.json");
+    std::fs::remove_file(&config).expect("removed");
+    std::os::unix::fs::symlink("/dev/zero", &config).expect("a link");
+    refused(&layerscope(&["inspect", "--model", path(&folder)]), 3, &["config.json"]);
+    std::fs::remove_file(&config).expect("removed");
+    let name = std::ffi::CString::new(path(&config)).expect("a name");
+    // SAFETY: the name ends with a zero byte.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     refused(&layerscope(&["inspect", "--model", path(&folder)]), 3, &["config.json"]);
 }
 

@@ -99,9 +99,9 @@ fn records() {
     std::fs::rename(case.folder.join("run"), &skipped).expect("renamed");
     let found = manifest(&skipped);
     assert_eq!((&found["corpus"]["skipped"], &found["corpus"]["documents"]), (&serde_json::json!({ "not readable": 1 }), &2.into()));
-    assert_eq!(found["warnings"], serde_json::json!(["1 documents were left out: not readable"]));
+    assert_eq!(found["warnings"][0], "1 document was left out: not readable");
     let shown = support::layerscope(&["show", skipped.to_str().expect("UTF-8")]);
-    assert!(shown.stdout.contains("warning: 1 documents were left out"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("warning: 1 document was left out"), "{}", shown.stdout);
     assert_eq!(case.measure(&case.file("good.txt", "the house\nold time\n"), "").status, 0);
     for name in ["layers.parquet", "groups.parquet", "components.parquet"] {
         let bytes = |folder: &Path| std::fs::read(folder.join(name)).expect("a table");
@@ -250,8 +250,8 @@ fn states_that_are_not_finite() {
     measured(&case.model, &good, &clean, FLAGS);
     // At the embedding one state of each zebra, after it all tokens of both sentences: 4 words and 5 letters, and 5 letters.
     let points = manifest(&skipped)["points"].as_array().expect("points").len() as u64;
-    let expected = format!("{} states were not finite and were left out", 2 + (points - 1) * 14);
-    assert_eq!(manifest(&skipped)["warnings"], serde_json::json!([expected]));
+    let expected = format!("{} states were not finite and left out", 2 + (points - 1) * 14);
+    assert_eq!(manifest(&skipped)["warnings"][0], serde_json::json!(expected));
     assert!(outcome.stdout.contains(&format!("warning: {expected}")), "{}", outcome.stdout);
     let (ours, theirs) = (table(&skipped, "groups"), table(&clean, "groups"));
     let rows = |table: &Table| -> Vec<usize> { (0..table.rows()).filter(|&row| number(table, "layer", row) > Some(0.0)).collect() };
@@ -274,4 +274,81 @@ fn states_that_are_not_finite() {
         number(&layers, "value", row).expect("a count")
     };
     assert_eq!(states(&skipped), states(&clean) + 12.0);
+}
+
+/// Whatever is wrong with a request, the folder that it names is not there afterwards, nor those above it.
+#[test]
+fn a_command_that_fails_leaves_nothing() {
+    let case = Case::new("leaves-nothing");
+    let (good, empty) = (case.file("good.txt", sentences(20, 3).join("\n")), case.file("empty.txt", ""));
+    let states = case.file("states.npy", "no array");
+    let run = case.folder.join("run");
+    assert_eq!(case.measure(&good, "").status, 0);
+    let [good, empty, states, run, model] = [&good, &empty, &states, &run, &case.model].map(|path| path.to_str().expect("UTF-8"));
+    let measure = format!("measure --quiet --model {model}");
+    let track = format!("track --quiet --revisions *a* --model {model}");
+    for (words, status) in [
+        (format!("{measure} --corpus {good} --group wrod"), 2),
+        (format!("{measure} --corpus {good} --window 100000"), 2),
+        (format!("{measure} --corpus {good} --layers 99"), 2),
+        (format!("{measure} --corpus {good} --resume"), 5),
+        (format!("{measure} --corpus {good} --device cpu,cpu --shard 0/2"), 2),
+        (format!("{measure} --corpus {good} --skip-first 1000"), 2),
+        (format!("{measure} --corpus {good} --group column:genre"), 4),
+        (format!("{measure} --corpus {empty}"), 4),
+        (format!("{measure} --corpus {empty} --device cpu,cpu"), 4),
+        (format!("{measure} --corpus {}/nowhere.txt", case.folder.display()), 4),
+        (format!("measure --quiet --model {}/nowhere --corpus {good}", case.folder.display()), 3),
+        (format!("{track} --corpus {good}"), 2),
+        (format!("{track} --corpus {good} --group wrod"), 2),
+        (format!("merge --quiet {run} {}/nowhere", case.folder.display()), 5),
+        (format!("import --quiet {states}"), 1),
+        (format!("import --quiet {states} --frequency 5"), 2),
+        (format!("figures {run} --only fig99"), 2),
+        (format!("figures {run} --only fig1"), 2),
+        (format!("figures {run} --theme pink"), 2),
+        (format!("figures {}/nowhere", case.folder.display()), 1),
+        (format!("report {run} --frequency 5"), 2),
+        (format!("report {run} --only nothing"), 2),
+        (format!("compare {run} {run} --measures nothing"), 2),
+        (format!("compare {run} {run} --only fig1"), 2),
+    ] {
+        let out = case.folder.join("new/folders/out");
+        let words: Vec<&str> = words.split(' ').chain(["--out", out.to_str().expect("UTF-8")]).collect();
+        let outcome = support::layerscope(&words);
+        assert_eq!(outcome.status, status, "{words:?}: {}", outcome.stderr);
+        assert_eq!(outcome.stderr.lines().count(), 1, "{words:?}: {}", outcome.stderr);
+        assert!(!case.folder.join("new").exists(), "{words:?} leaves something");
+    }
+    let outcome = support::layerscope(&["figures", run, "--only", "fig1", "--out", "nowhere"]);
+    assert!(outcome.stderr.contains("no figure was drawn; fig1: "), "{}", outcome.stderr);
+    let outcome = case.measure(good.as_ref(), "--group wrod");
+    assert!(outcome.stderr.contains("`wrod`") && outcome.stderr.contains("cluster:K"), "{}", outcome.stderr);
+}
+
+#[test]
+fn the_sample_of_a_preset_leaves_little() {
+    let case = Case::new("preset-sample");
+    let text = case.file("text.txt", sentences(300, 5).join("\n"));
+    let run = case.folder.join("run");
+    let outcome = case.measure(&text, "--preset paper --sample 0.1 --quiet");
+    assert!(!outcome.stderr.contains("preset's"), "the user chose: {}", outcome.stderr);
+    let flags = "--quiet --measures norm --tokens none --preset paper --wrap model --specials exclude --group token --seed 3";
+    let outcome = measured(&case.model, &text, &case.folder.join("paper"), flags);
+    let kept = manifest(&case.folder.join("paper"))["corpus"]["documents"].as_u64().expect("a number");
+    let expected = format!("{kept} of 300 documents are left by the preset's --sample 0.01; add --sample 1");
+    assert_eq!(outcome.stderr.trim_end(), format!("layerscope: warning: {expected}"));
+    assert_eq!(manifest(&case.folder.join("paper"))["warnings"][0], expected.as_str());
+    // Few groups are a warning too, and their slopes are marked; for another range the rest of the overview stays.
+    let shown = |frequency: &str| {
+        let words = ["show", run.to_str().expect("UTF-8"), "--frequency", frequency];
+        support::layerscope(&words[..if frequency.is_empty() { 2 } else { 4 }]).stdout
+    };
+    assert_eq!(case.measure(&text, "").status, 0);
+    let (whole, few) = (shown(""), shown("100:200"));
+    let header = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(header(&whole), header(&few));
+    assert!(header(&whole)[1].starts_with("300 documents, "), "{whole}");
+    assert!(!whole.contains("selected by") && few.contains("selected by --frequency 100:200: slopes over fewer than 30"), "{whole}{few}");
+    assert!(!whole.contains('*') && few.ends_with("* over fewer than 30 groups: a few of them decide\n"), "{whole}{few}");
 }

@@ -1,4 +1,4 @@
-//! Memory is known before the model runs, is used to the announced degree, and does not grow with the corpus.
+//! Disk and memory are known before the model runs; memory is used to the announced degree, and does not grow with the corpus.
 
 mod support;
 
@@ -15,6 +15,10 @@ fn run(model: &Path, text: &Path, out: &Path, flags: &str) -> (f64, f64) {
     let mut words = line.split("memory estimate ").nth(1).expect("an estimate").split(' ');
     let number: f64 = words.next().expect("a number").parse().expect("a number");
     assert_eq!(words.next(), Some("MiB"), "{line}");
+    let disk: f64 = line.split("disk about ").nth(1).and_then(|rest| rest.split(' ').next()).expect("disk").parse().expect("a number");
+    let stored: u64 = std::fs::read_dir(out).expect("a run").map(|file| file.expect("a file").metadata().expect("a file").len()).sum();
+    // The manifest and the headers of files have a size of their own, which tells where there is hardly anything else.
+    assert!(disk < 10.0 || (stored as f64 / 1048576.0 / disk - 1.0).abs() < 0.06, "{line}, and {stored} bytes are there");
     // Printed to a tenth.
     let peak = manifest(out)["peak_memory_bytes"].as_f64().expect("a peak");
     ((number + 0.05) * 1048576.0, peak)

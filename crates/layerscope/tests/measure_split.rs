@@ -2,6 +2,10 @@
 
 mod support;
 
+mod measure_split {
+    mod by_column;
+}
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -377,7 +381,7 @@ fn merge_refuses_duplicates_gaps_and_strangers() {
     refused(&[zero.clone(), one.clone(), stranger.clone()], &["corpus is "]);
     measured(&checkpoint, &text, &stranger, &format!("{FLAGS} --shard 2/4 --overwrite"));
     refused(&[zero.clone(), one.clone(), stranger], &["one of 3 shards there and one of 4 here"]);
-    refused(&[zero.clone(), one.clone(), folder.join("nowhere")], &["nowhere: no finished run here"]);
+    refused(&[zero.clone(), one.clone(), folder.join("nowhere")], &["nowhere: there is no such folder"]);
 
     let own = merge(&parts, &zero, "--overwrite");
     assert_eq!(own.status, 5);

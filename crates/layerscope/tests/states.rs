@@ -4,7 +4,8 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use layerscope_report::{Column, Table};
+use layerscope::{Question, ask, ask_curve};
+use layerscope_report::{Column, Run, States, Table};
 use support::measure::{corpus, measured, model, number, sentences, table, text};
 use support::{Outcome, empty_folder, layerscope};
 
@@ -143,7 +144,7 @@ fn the_summary_leads_with_typical_states_and_offers_all() {
     refused("show", &[&out], "--states some", "--states `some` is not understood; give typical or all");
 
     // Another range: the massive states are still named, and the rows of both selections are computed again.
-    assert!(told("show", &[&out], "--frequency 5:60").starts_with(massive));
+    assert!(told("show", &[&out], "--frequency 5:60").contains(massive));
 
     // A preset shows what the paper did, and still says who is massive.
     let paper = run("states-preset", &format!("{MASSIVE} --preset ethayarajh"));
@@ -171,7 +172,7 @@ fn older_runs_stay_as_they_were() {
     let new = run("states-beside-old", MASSIVE);
     make_new(&new);
     let both = told("compare", &[&new, &out], "");
-    assert!(both.contains("\nQ over all states\n") && !both.contains("typical states of"), "{both}");
+    assert!(both.contains("\nQ over the selected groups\n") && !both.contains("typical states of"), "{both}");
 }
 
 #[test]
@@ -211,20 +212,60 @@ fn comparisons_lead_with_typical_states_if_one_of_the_runs_does() {
     let both = told("compare", &[&other, &one], "");
     let head: String = both.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     assert!(head.contains("states are massive and carry") && head.contains(OTHER), "{both}");
-    for heading in ["Q over the typical states", "slope of V on M over the typical states of the selected groups"] {
+    for heading in ["Q over the typical states of the selected groups", "slope of V on M over the typical states of the selected groups"] {
         assert!(both.contains(&format!("\n{heading}\n")), "{both}");
     }
     assert!(!both.contains("over all states\n"), "{both}");
     let all = told("compare", &[&other, &one], "--states all");
-    assert!(all.contains("\nQ over all states\n") && !all.contains("over the typical"), "{all}");
+    assert!(all.contains("\nQ over the selected groups\n") && !all.contains("over the typical"), "{all}");
     // Named measures: every selection, the leading ones first; a table only of the states asked for.
     let named = told("compare", &[&other, &one], "--measures q");
     let headings: Vec<&str> = named.lines().filter(|line| line.starts_with('q') || line.starts_with('Q')).collect();
-    assert_eq!(headings, ["q, typical_selected", "Q over the typical states", "q, all", "q, selected"], "{named}");
+    let of_typical = ["Q over the typical states of the selected groups", "Q over the typical states"];
+    assert_eq!(headings, [of_typical[0], of_typical[1], "Q over all states", "Q over the selected groups"], "{named}");
     let csv = told("compare", &[&other, &one], "--measures q --states typical --format csv");
     assert!(
         csv.contains(",typical,q,") && csv.contains(",typical_selected,q,") && !csv.contains(",all,q,") && !csv.contains(",selected,q,")
     );
     let csv = told("compare", &[&other, &one], "--measures q --format csv");
     assert!(csv.contains(",typical_selected,q,") && csv.contains(",selected,q,"));
+}
+
+/// Q of a layer in the block of a comparison.
+fn compared_q(shown: &str, layer: &str, place: usize) -> f64 {
+    let block = shown.lines().skip_while(|line| !line.starts_with("Q over "));
+    let line = block.skip(2).find(|line| line.split_whitespace().next() == Some(layer)).expect("a line");
+    line.split_whitespace().nth(place).expect("a cell").parse().expect("a number")
+}
+
+/// The terminal, a comparison, the numbers of a figure, a question by name and what the page starts with: one selection, one value.
+#[test]
+fn the_same_question_has_the_same_answer_everywhere() {
+    let out = run("states-everywhere", MASSIVE);
+    make_new(&out);
+    let run = Run::open(&out).expect("a run");
+    let lead = States::lead(&[&run]);
+    assert_eq!(lead, States::Typical);
+    let shown = told("show", &[&out], "");
+    let compared = told("compare", &[&out, &out], "");
+    let figures = empty_folder("states-everywhere-figures");
+    told("figures", &[&out], &format!("--only fig19 --out {}", figures.display()));
+    let drawn = std::fs::read_to_string(figures.join("fig19.csv")).expect("numbers");
+    let page = figures.join("page.html");
+    told("report", &[&out], &format!("--out {}", page.display()));
+    for layer in [1, 2] {
+        let expected = value(&out, "typical_selected", f64::from(layer));
+        let question = Question { measure: "q".to_owned(), layer: Some(i64::from(layer)), ..Question::default() };
+        let answer = ask(&run.layers, lead, &question).expect("an answer");
+        assert_eq!((run.layers.real("value", answer.rows[0]), answer.selection.as_str()), (Some(expected), "typical_selected"));
+        assert!((shown_q(&shown, &layer.to_string()) - expected).abs() <= 0.5, "{shown}");
+        for place in [1, 2] {
+            assert!((compared_q(&compared, &layer.to_string(), place) - expected).abs() <= 0.5, "{compared}");
+        }
+        let line = drawn.lines().find(|line| line.contains(&format!(",{layer},block,typical_selected,q,"))).expect("a row");
+        assert!(line.contains(&expected.to_string()), "{line} {expected}");
+    }
+    let curve = ask_curve(&run.layers, lead, &Question { measure: "mean_cosine".to_owned(), ..Question::default() }).expect("a curve");
+    let layers = run.manifest.model.layers.expect("layers") as usize;
+    assert_eq!((curve.rows.len(), curve.selection.as_str()), (layers + 1, "typical_selected"));
 }

@@ -56,7 +56,41 @@ fn one_table_in_every_format() {
         assert_eq!(printed(&format!("--table {name} --format latex")).matches("\\begin{tabular}").count(), 1, "{name}");
     }
     assert_eq!(printed("--format latex").matches("\\begin{tabular}").count(), 2);
+    assert_eq!(json("--table long"), json(""));
     assert_eq!(printed("").lines().filter(|line| line.starts_with("| ---")).count(), 2);
+}
+
+/// A row a matrix and a row a norm, with the numbers of the long tables.
+#[test]
+fn people_read_a_row_a_matrix() {
+    let shown = printed("");
+    assert!(shown.lines().all(|line| line.chars().count() <= 110), "{shown}");
+    let long = json("");
+    let cells = |start: &str| -> Vec<String> {
+        let line = shown.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no {start}:\n{shown}"));
+        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let headings = cells("| matrix");
+    assert_eq!(headings, ["matrix", "rows", "mean_cosine", "partition", "anisotropy_svd", "isoscore", "effective_rank"]);
+    for point in ["input_embedding", "output_embedding"] {
+        let found = cells(&format!("| {point}"));
+        for (measure, cell) in headings.iter().zip(&found).skip(2) {
+            let is = |row: &&Value| {
+                let plain = row["variant"].is_null() || row["variant"] == "corpus" || row["variant"] == "default";
+                row["point"] == point && row["measure"] == measure.as_str() && plain
+            };
+            let row = long["embeddings"].as_array().expect("rows").iter().find(is).expect("a row");
+            assert_eq!(*cell, layerscope_report::text::rounded(row["value"].as_f64().expect("a value")), "{point} {measure}");
+            assert_eq!(found[1], row["n"].to_string());
+        }
+    }
+    let norms = cells("| layer");
+    assert_eq!(norms, ["layer", "norm", "gamma_mean", "gamma_std", "gamma_norm", "beta_std", "beta_norm"]);
+    let count = long["norms"].as_array().expect("rows").iter().filter(|row| row["statistic"] == "gamma_mean").count();
+    let rows = shown.lines().skip_while(|line| !line.starts_with("| layer")).skip(2).take_while(|line| line.starts_with('|')).count();
+    assert_eq!(rows, count, "{shown}");
+    assert!(shown.ends_with("--table long prints every measure\n"), "{shown}");
+    assert!(printed("--table long").contains("log_partition"));
 }
 
 #[test]

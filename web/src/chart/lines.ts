@@ -70,10 +70,11 @@ function drawSeries(made: Frame, series: Series, drawable: (y: number) => boolea
   let path = "";
   let pen = false;
   for (const point of series.points) {
-    if (drawable(point.y)) path += `${pen ? "L" : "M"}${round(made.x(point.x))} ${round(made.y(point.y))}`;
+    // `h0`, with round ends, is a dot: a value between two gaps is seen too.
+    if (drawable(point.y)) path += `${pen ? "L" : "M"}${round(made.x(point.x))} ${round(made.y(point.y))}${pen ? "" : "h0"}`;
     pen = drawable(point.y);
   }
-  made.body.append(s("path", { d: path, fill: "none", stroke: series.colour, "stroke-width": series.width ?? (bare ? 1.5 : 1.8), "stroke-linejoin": "round", "stroke-dasharray": series.dashed ? "5 4" : null }));
+  made.body.append(s("path", { d: path, fill: "none", stroke: series.colour, "stroke-width": series.width ?? (bare ? 1.5 : 1.8), "stroke-linejoin": "round", "stroke-linecap": series.dashed ? null : "round", "stroke-dasharray": series.dashed ? "5 4" : null }));
   if (series.shape >= 0 && !bare && shown.length <= 60)
     for (const point of shown) made.body.append(marker(series.shape, made.x(point.x), made.y(point.y), 3.2, { fill: series.colour }));
   if (series.aside && drawable(series.aside.y))

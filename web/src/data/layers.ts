@@ -1,6 +1,6 @@
 // The tidy table of layers, asked by measure.
 
-import { behind, canChoose, ofStates, states } from "../states";
+import { behind, canChoose, ofStates, selectionOrder, states } from "../states";
 import type { Columns } from "./blocks";
 
 export interface Value {
@@ -33,6 +33,8 @@ export class Layers {
   readonly steps: number[];
   private readonly rows = new Map<string, number[]>();
   private readonly curves = new Map<string, Curve>();
+  /** The selections of which more is known than how many states and groups they have. */
+  private readonly known = new Set<string>();
 
   constructor(readonly table: Columns, private readonly hasTypical = true) {
     const [measures, variants, selections] = [table.texts("measure"), table.texts("variant"), table.texts("selection")];
@@ -50,6 +52,7 @@ export class Layers {
       const curve = { measure: table.text("measure", row) ?? "", variant: table.text("variant", row), selection: table.text("selection", row) ?? "" };
       this.curves.set(curveKey(curve), curve);
       this.rows.set(curveKey(curve), rows);
+      if (curve.measure !== "groups" && curve.measure !== "states" && rows.some((own) => !Number.isNaN(table.number("layer", own)) && !Number.isNaN(table.number("value", own)))) this.known.add(curve.selection);
     }
     this.steps = [...new Set(Array.from(table.reals("step")).filter((step) => !Number.isNaN(step)))].sort((a, b) => a - b);
   }
@@ -86,11 +89,10 @@ export class Layers {
     return this.all().filter((curve) => curve.measure === measure);
   }
 
-  /** The curve that a reader means by the bare name: `corpus` or the first variant, the preferred selection. */
-  plain(measure: string, selections = ["all", "sample", "selected"]): Curve | null {
-    const curves = this.of(measure);
-    const rank = (curve: Curve) => (selections.indexOf(curve.selection) + 100) % 100 + (curve.variant ? (curve.variant.endsWith("_std") ? 0.5 : 0.1) : 0);
-    return curves.sort((a, b) => rank(a) - rank(b))[0] ?? null;
+  /** The curve that a reader means by the bare name: the plain or the first variant, in the first selection that has values at all. */
+  plain(measure: string): Curve | null {
+    const rank = (curve: Curve) => (curve.variant ? (curve.variant.endsWith("_std") ? 2000 : 1000) : 0) + (this.known.has(curve.selection) ? 0 : 100) + (selectionOrder().indexOf(curve.selection) + 50) % 50;
+    return this.of(measure).sort((a, b) => rank(a) - rank(b))[0] ?? null;
   }
 
   /** The values of a curve, of the states that are shown or of another selection. */

@@ -1,6 +1,7 @@
 // The runs of the page: what was measured where, and the tables of each point on demand.
 
 import { columns, json, type Columns } from "./blocks";
+import { startDefinitions } from "../definitions";
 import { startStates, states } from "../states";
 import { Layers } from "./layers";
 import { tokenComponents, typicalGroups } from "./typical";
@@ -150,20 +151,31 @@ export interface Book {
   title: string;
   program: string;
   frequency: Range | null;
+  /** How else the runs differ than in their models, a sentence each. */
+  differences: string[];
   measures: Map<string, Measure>;
   runs: Run[];
+  /** The tabs of this page. */
+  views: string[];
+  /** What was asked of the runs; null where nothing was. */
+  findings: Columns | null;
 }
 
 /** Everything the page knows at first. */
 export async function open(): Promise<Book> {
   const index = await json("index");
   const runs = await Promise.all(index.runs.map((entry: any, i: number) => new Run(i, entry).load()));
-  startStates(index.states, runs);
+  startStates(index.states, runs, index.selections);
+  const measures = new Map<string, Measure>(index.measures.map((measure: Measure) => [measure.name, measure]));
+  startDefinitions(measures, index.book);
   return {
     title: index.title,
     program: index.program,
     frequency: index.frequency ? { minimum: index.frequency[0], maximum: index.frequency[1] } : null,
-    measures: new Map(index.measures.map((measure: Measure) => [measure.name, measure])),
+    differences: index.differences ?? [],
+    measures,
     runs,
+    views: index.views,
+    findings: index.findings ? await columns(index.findings) : null,
   };
 }

@@ -30,17 +30,18 @@ export function agreement(book: Book): HTMLElement | null {
   if (ranked.length === 0) return null;
   const rho = spearman(ranked.map((pair) => pair.cosine), ranked.map((pair) => pair.share));
   const figure = new Figure({
-    name: "agreement", title: "M / Q against mean cosine",
+    name: "agreement", title: "M / Q against mean cosine", terms: { "M / Q": "m_over_q", "mean cosine": "mean_cosine" },
     note: `${Number.isNaN(rho) ? "" : `Spearman’s ρ ${fixed3(rho)} over ${ranked.length} points. `}One point per layer; the dashed line is where both are equal.${pairs.some((pair) => pair.before) ? " Hollow: the last block, before the final norm." : ""}`,
     draw: (width, say) => draw(pairs, width, say),
     sheet: () => ({ names: ["model", "layer", "point", "mean_cosine", "m_over_q"], rows: pairs.map((pair) => [pair.run.label, pair.at.layer, pair.at.point, pair.cosine, pair.share]) }),
-    how: () => howMeasured(book, book.runs, ["mean_cosine", "m_over_q"], null, "all"),
+    how: () => howMeasured(book, book.runs, ["mean_cosine", "m_over_q"], null, book.runs[0]?.layers.plain("mean_cosine")?.selection),
   });
   return h("section", { class: "panel" }, h("h3", {}, "Do the two notions of anisotropy agree?"), figure.element);
 }
 
 function pairsOf(run: Run): Pair[] {
-  const [cosine, share] = ["mean_cosine", "m_over_q"].map((measure) => run.layers.profile({ measure, variant: null, selection: "all" })) as [Profile, Profile];
+  const selection = run.layers.plain("mean_cosine")?.selection ?? "all";
+  const [cosine, share] = ["mean_cosine", "m_over_q"].map((measure) => run.layers.profile({ measure, variant: null, selection })) as [Profile, Profile];
   const all = ({ values, before }: Profile): Value[] => (before ? [...values, before] : values);
   return all(cosine).flatMap((at) => {
     const other = all(share).find((own) => own.layer === at.layer && own.point === at.point);

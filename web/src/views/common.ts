@@ -49,7 +49,10 @@ export function runSelect(book: Book, has: Has, run: Run, change: (run: Run) => 
 export function chosenPoint(run: Run, kind: Kind): number {
   const points = run.points[kind];
   const wanted = points.findIndex((point) => point.key === route().params.get("at"));
-  return wanted >= 0 ? wanted : Math.floor(points.length / 2);
+  if (wanted >= 0) return wanted;
+  // The middle layer, as in the figures.
+  const middle = Math.floor(Math.max(...points.map((point) => point.layer ?? 0)) / 2);
+  return Math.max(0, points.findIndex((point) => (point.layer ?? 0) >= middle));
 }
 
 export interface PointSlider {

@@ -11,6 +11,7 @@ import { Figure, howPanel } from "../figure";
 import { howDefined, howMeasured } from "../how";
 import { note, route } from "../state";
 import { extent, quantile } from "../stats/spread";
+import { term } from "../term";
 import { capital, count, measureTitle, number, tokenName } from "../text";
 import { theme } from "../theme";
 import { chosenRun, fileName, heading, runSelect, type View } from "./common";
@@ -126,7 +127,7 @@ function measures(book: Book, run: Run): HTMLElement {
   const rows = run.layers.all().flatMap((curve) => {
     const values = run.layers.values(curve, last).filter((value) => value.layer === null);
     const of = (point: string) => number(values.find((value) => value.point === point)?.value);
-    return values.length === 0 ? [] : [h("tr", {}, h("th", { scope: "row" }, capital(measureTitle(curve.measure)), curve.variant ? h("span", { class: "note" }, ` ${curve.variant.replace(/_/g, " ")}`) : null), ...MATRICES.map(([point]) => h("td", {}, of(point))))];
+    return values.length === 0 ? [] : [h("tr", {}, h("th", { scope: "row" }, term(curve.measure, capital(measureTitle(curve.measure))), curve.variant ? h("span", { class: "note" }, ` ${curve.variant.replace(/_/g, " ")}`) : null), ...MATRICES.map(([point]) => h("td", {}, of(point))))];
   });
   const used = [...new Set(run.layers.all().filter((curve) => run.layers.values(curve).some((value) => value.layer === null)).map((curve) => curve.measure))];
   return h("section", { class: "panel" }, h("h3", {}, `Measures of the matrices${last === null ? "" : `, step ${count(last)}`}`),

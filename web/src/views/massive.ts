@@ -7,7 +7,7 @@ import type { Columns } from "../data/blocks";
 import type { Curve, Profile, Value } from "../data/layers";
 import { pointTick, pointTitle, type Book, type Run } from "../data/run";
 import { Figure, howPanel } from "../figure";
-import { howDefined, howMeasured } from "../how";
+import { howDefined, howMeasured, selectionTitle } from "../how";
 import { note } from "../state";
 import { capital, count, measureTitle, number, percent, tokenName, visible } from "../text";
 import { seriesColour } from "../theme";
@@ -20,11 +20,7 @@ const isMassive = (run: Run): boolean => run.massive !== null;
 const has = (run: Run): boolean => isMassive(run) && (run.points.massive.length > 0 || run.children.length === 0);
 
 /** Measures that a few long states change most. */
-const HIDDEN: Curve[] = [
-  { measure: "anisotropy_svd", variant: "corpus", selection: "all" }, { measure: "mean_cosine", variant: null, selection: "all" },
-  { measure: "m_over_q", variant: null, selection: "all" }, { measure: "matrix_entropy", variant: null, selection: "all" },
-  { measure: "slope_v_on_m", variant: null, selection: "selected" }, { measure: "r2_v_on_m", variant: null, selection: "selected" },
-];
+const HIDDEN = ["anisotropy_svd", "mean_cosine", "m_over_q", "matrix_entropy", "slope_v_on_m", "r2_v_on_m"];
 
 /** So many tokens are listed and drawn; the table has all. */
 const LISTED = 15;
@@ -59,7 +55,7 @@ function shares(book: Book): HTMLElement {
   const figure = (name: "share" | "states", title: string, label: string) => {
     const made: Series[] = runs.map((run) => series(run, carried(run)[name]));
     return new Figure({
-      name: `massive-${name}`, title, small: true, states: "",
+      name: `massive-${name}`, title, terms: { [title]: name === "share" ? "massive_share_of_q" : "massive_activations" }, small: true, states: "",
       draw: (width) => lines({ width, height: 260, series: made, x: { label: "layer", ticks: layerTicks(made), format: (x) => `layer ${x}` }, y: { label, domain: name === "share" ? [0, 1.04] : undefined }, description: `${title} of ${runs.length} runs` }),
       sheet: () => ({ names: ["model", "layer", "point", name === "share" ? "massive_share_of_q" : "massive_states", "n"], rows: runs.flatMap((run) => { const { values, before } = carried(run)[name]; return [...values, ...(before ? [before] : [])].map((value) => [run.label, value.layer, value.point, value.value, value.n]); }) }),
     }).element;
@@ -76,21 +72,21 @@ async function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run
 /** The same measures with and without massive states. */
 function hidden(book: Book, run: Run): HTMLElement | null {
   if (!run.hasTypical) return absence(`${visible(run.label)} was measured by an older version of Layerscope, which did not measure everything without massive states.`);
-  const known = HIDDEN.filter((curve) => run.layers.of(curve.measure).some((own) => own.variant === curve.variant && own.selection === curve.selection));
+  const known = HIDDEN.flatMap((measure) => run.layers.plain(measure) ?? []);
   const figures = known.map((curve) => {
-    const both: [string, Profile][] = ["", "typical_"].map((prefix) => {
+    const both: [string, Profile, string][] = ["", "typical_"].map((prefix) => {
       const selection = prefix === "" ? curve.selection : curve.selection === "all" ? "typical" : `${prefix}${curve.selection}`;
-      return [prefix === "" ? "all states" : "without massive states", run.layers.profile(curve, run.step ?? undefined, selection)];
+      return [prefix === "" ? "all states" : "without massive states", run.layers.profile(curve, run.step ?? undefined, selection), selection];
     });
     const made: Series[] = both.map(([name, profile], i) => ({ ...series(run, profile), name, colour: seriesColour(i === 0 ? 1 : 0), shape: i, dashed: i === 0 }));
     const label = measureTitle(curve.measure);
     return new Figure({
-      name: fileName("hidden", curve.measure, run.label), title: capital(label), small: true, states: "",
+      name: fileName("hidden", curve.measure, run.label), title: capital(label), terms: { [capital(label)]: curve.measure }, small: true, states: "",
       draw: (width) => lines({ width, height: 230, series: made, x: { label: "layer", ticks: layerTicks(made), format: (x) => `layer ${x}` }, y: { label }, description: `${label} of all states and without massive states` }),
-      sheet: () => ({ names: ["states", "layer", "point", curve.measure], rows: both.flatMap(([name, { values, before }]) => [...values, ...(before ? [before] : [])].map((value) => [name, value.layer, value.point, value.value])) }),
+      sheet: () => ({ names: ["states", "selection", "layer", "point", curve.measure], rows: both.flatMap(([name, { values, before }, selection]) => [...values, ...(before ? [before] : [])].map((value) => [name, selection, value.layer, value.point, value.value])) }),
     }).element;
   });
-  return figures.length === 0 ? null : h("section", { class: "panel" }, h("h3", {}, "What they hide"), h("p", { class: "note" }, "The same measures of all states (dashed) and without the massive ones."), h("div", { class: "grid two" }, ...figures), howPanel(() => howMeasured(book, [run], known.map((curve) => curve.measure))));
+  return figures.length === 0 ? null : h("section", { class: "panel" }, h("h3", {}, "What they hide"), h("p", { class: "note" }, `The same measures with the massive states (dashed) and without them, over ${selectionTitle(known[0]?.selection ?? "all")}.`), h("div", { class: "grid two" }, ...figures), howPanel(() => howMeasured(book, [run], known.map((curve) => curve.measure))));
 }
 
 /** Tokens and positions of the massive states, layer by layer. */

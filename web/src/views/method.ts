@@ -2,6 +2,7 @@
 
 import { h } from "../dom";
 import type { Book, Run } from "../data/run";
+import { bookPage } from "../definitions";
 import { command, DEFINITIONS } from "../how";
 import { count, measureTitle, symbols, visible } from "../text";
 import { heading, type View } from "./common";
@@ -35,6 +36,6 @@ function definitions(): HTMLElement {
 }
 
 function formulas(book: Book): HTMLElement {
-  const rows = [...book.measures.values()].map((measure) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, measure.name)), h("td", {}, measureTitle(measure.name)), h("td", {}, symbols(measure.formula)), h("td", {}, measure.variants.join(", ")), h("td", {}, measure.counts), h("td", {}, measure.source)));
-  return h("section", { class: "panel" }, h("h3", {}, "Measures"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Measures" }, h("table", { class: "wrap" }, h("thead", {}, h("tr", {}, ...["Name", "In words", "Formula", "Variants", "n counts", "Source"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...rows))));
+  const rows = [...book.measures.values()].map((measure) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, measure.name)), h("td", {}, measureTitle(measure.name)), h("td", {}, symbols(measure.formula)), h("td", {}, measure.variants.join(", ")), h("td", {}, measure.counts), h("td", {}, measure.source), h("td", {}, bookPage(measure.family))));
+  return h("section", { class: "panel" }, h("h3", {}, "Measures"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Measures" }, h("table", { class: "wrap" }, h("thead", {}, h("tr", {}, ...["Name", "In words", "Formula", "Variants", "n counts", "Source", "In the book"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...rows))));
 }

@@ -1,16 +1,18 @@
 // What was measured and what stands out, in words and numbers.
 
-import { h } from "../dom";
+import { append, h, s } from "../dom";
 import { lines } from "../chart/lines";
 import { marker } from "../chart/frame";
-import { s } from "../dom";
 import type { Book, Run } from "../data/run";
+import { FEW_GROUPS, fewestGroups, hasFewGroups, isOfRange } from "../few";
 import { topics, type Topic } from "../findings";
-import { command } from "../how";
+import { command, selectionTitle } from "../how";
 import { statesPhrase } from "../states";
 import { link } from "../state";
-import { bytes, count, number, seconds, visible } from "../text";
+import { bytes, capital, count, counted, number, seconds, visible } from "../text";
+import { termed } from "../term";
 import { seriesColour } from "../theme";
+import { asked } from "./asked";
 import { series } from "./profiles";
 import type { View } from "./common";
 import { sentences } from "./sentences";
@@ -19,8 +21,8 @@ export const overview: View = { name: "overview", title: "Overview", absent: () 
 
 function show(book: Book, host: HTMLElement): void {
   const found = h("div", { class: "cards" });
-  host.append(
-    h("header", { class: "view-head" }, h("h2", { tabindex: -1 }, "What was measured"), ...book.runs.map(lede)),
+  append(host, asked(book),
+    h("header", { class: "view-head" }, h("h2", { tabindex: -1 }, "What was measured"), ...book.runs.map(lede), differences(book)),
     h("section", {}, h("h2", {}, "What stands out", statesPhrase() ? h("small", { class: "note" }, ` ${statesPhrase()}`) : null), found),
     h("div", { class: book.runs.length < 4 ? "grid two" : "stack" }, h("section", { class: "panel" }, h("h3", {}, "The runs"), facts(book)), trust(book)));
   const lengths = sentences(book);
@@ -33,28 +35,44 @@ function sign(run: Run): SVGSVGElement {
   return s("svg", { width: 14, height: 14, viewBox: "0 0 14 14", class: "sign", "aria-hidden": "true" }, marker(run.place, 7, 7, 4.6, { fill: seriesColour(run.place) }));
 }
 
+/** How else the runs differ than in their models: what differs below may come from there. */
+function differences(book: Book): HTMLElement | null {
+  if (book.differences.length === 0) return null;
+  return h("p", { class: "lede differences warning" }, book.differences.map((note) => `${capital(visible(note))}.`).join(" "));
+}
+
 function lede(run: Run): HTMLElement {
   const { model = {}, corpus = {}, points = [], grouping } = run.manifest;
   const known = (value: unknown): value is number => typeof value === "number";
   const parts = [
     known(model.layers) ? `, ${count(model.layers)} layers${known(model.width) ? ` of width ${count(model.width)}` : ""}` : "",
-    known(corpus.tokens) ? `, read ${count(corpus.tokens)} tokens${known(corpus.documents) ? ` of ${count(corpus.documents)} documents` : ""}` : "",
-    known(corpus.states) ? `: ${count(corpus.states)} states` : "",
-    known(corpus.groups) ? ` in ${count(corpus.groups)} groups (by ${visible(String(grouping ?? "token"))})` : "",
-    points.length > 0 ? `, measured at ${count(points.length)} points` : "",
+    known(corpus.tokens) ? `, read ${counted(corpus.tokens, "token")}${known(corpus.documents) ? ` of ${counted(corpus.documents, "document")}` : ""}` : "",
+    known(corpus.states) ? `: ${counted(corpus.states, "state")}` : "",
+    known(corpus.groups) ? ` in ${counted(corpus.groups, "group")} (by ${visible(String(grouping ?? "token"))})` : "",
+    points.length > 0 ? `, measured at ${counted(points.length, "point")}` : "",
     run.steps.length > 0 ? ` of ${count(run.steps.length)} training steps, ${count(run.steps[0]!)} to ${count(run.steps.at(-1)!)}` : "",
   ];
-  return h("p", { class: "lede" }, sign(run), h("strong", {}, visible(run.label)), parts.join(""), ".", model.altered ? h("span", { class: "warning" }, ` Altered: ${visible(String(model.altered))}.`) : null);
+  return h("p", { class: "lede" }, sign(run), h("strong", {}, visible(run.label)), parts.join(""), ".", model.altered ? h("span", { class: "warning" }, ` Altered: ${visible(String(model.altered))}.`) : null,
+    hasFewGroups(run) ? h("span", { class: "warning few" }, ` Only ${counted(fewestGroups(run), "group")} ${fewestGroups(run) === 1 ? "is" : "are"} ${isOfRange(run) ? "selected" : "there, and none is selected"}: slopes, R² and shares over fewer than ${FEW_GROUPS} depend on single ones.`) : null);
 }
+
+/** What the numbers of a topic are over, as the view behind it says. */
+function over(topic: Topic): string {
+  const names = [...new Set(topic.findings.flatMap((finding) => finding.selection ?? []))];
+  return names.length > 0 ? `; over ${names.map(selectionTitle).join(", or ")}` : "";
+}
+
+/** Relative depth from the first to the last layer, also where there is nothing to draw. */
+const ALL_LAYERS: [number, number] = [-0.02, 1.02];
 
 function card(topic: Topic): HTMLElement {
   const drawn = topic.findings.filter((finding) => finding.profile);
   const own = drawn.map((finding) => series(finding.run, finding.profile!, true, false));
-  const picture = own.length > 0 ? lines({ width: 300, height: 64, bare: true, series: own, x: { label: "" }, y: { label: "" }, description: "" }) : null;
+  const picture = own.length > 0 ? lines({ width: 300, height: 64, bare: true, series: own, x: { label: "", domain: ALL_LAYERS }, y: { label: "" }, description: "" }) : null;
   picture?.setAttribute("aria-hidden", "true");
   picture?.setAttribute("preserveAspectRatio", "none");
   picture?.setAttribute("class", "spark");
-  return h("article", { class: "card" }, h("h3", {}, topic.title), h("p", { class: "note" }, topic.about), picture,
+  return h("article", { class: "card" }, h("h3", {}, ...termed(topic.title, topic.terms)), h("p", { class: "note" }, ...termed(topic.about, topic.terms), over(topic)), picture,
     h("ul", {}, ...topic.findings.map((finding) => h("li", {}, sign(finding.run), h("a", { href: finding.href }, h("span", { class: "who" }, `${visible(finding.run.label)} `), finding.text)))));
 }
 
@@ -103,5 +121,5 @@ function trust(book: Book): HTMLElement {
   }).filter(Boolean) as HTMLElement[];
   const again = book.runs.map((run) => h("li", { class: "again" }, sign(run), command(run)));
   return h("section", { class: "panel" }, h("h3", {}, "Checks and warnings"), items.length > 0 ? h("ul", { class: "plain" }, ...items) : h("p", {}, "Nothing to report."),
-    h("h3", {}, "To compute it again"), h("ul", { class: "plain" }, ...again), h("p", { class: "note" }, h("a", { href: link("method") }, "Formulas, variants and settings")));
+    h("h3", {}, "To compute it again"), h("ul", { class: "plain" }, ...again), link("method") && h("p", { class: "note" }, h("a", { href: link("method") }, "Formulas, variants and settings")));
 }

@@ -11,8 +11,8 @@ import type { Book, Run } from "../data/run";
 import { Figure } from "../figure";
 import { howDefined } from "../how";
 import { note } from "../state";
-import { extent } from "../stats/spread";
-import { count, number, tokenName, visible } from "../text";
+import { extent, quantile, sorted } from "../stats/spread";
+import { count, number, percent, tokenName, visible } from "../text";
 import { theme, viridisColour } from "../theme";
 import { anyRun, chosenPoint, chosenRun, fileName, heading, pointSlider, runSelect, type View } from "./common";
 
@@ -29,6 +29,10 @@ export const pca: View = {
     build(book, chosenRun(book, has), inside, start);
   },
 };
+
+/** Axes end where this share of the states lies beyond either end, but hold those that are not farther out than this part of the axis: as in figure 1. */
+const OUTSIDE = 0.005;
+const FAR = 0.1;
 
 interface Token {
   name: string;
@@ -47,7 +51,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
   const raster = new Raster();
   let made: Frame;
   const figure = new Figure({
-    name: fileName("pca", run.label), title: "Principal components of the tokens' means",
+    name: fileName("pca", run.label), title: "Principal components of the tokens' means", note: "Percentages are of the variance of the means and the origin. States far beyond their 0.5 and 99.5 percentiles are not shown.",
     draw: (width) => table && draw(width),
     layer: () => ({ canvas: raster.canvas, left: made.left, top: made.top, width: made.width, height: made.height }),
     sheet: () => ({ names: table!.names, rows: Array.from({ length: table!.rows }, (_, row) => table!.names.map((name) => table!.cell(name, row))) }),
@@ -55,12 +59,26 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
   });
   figure.stage.classList.add("scatter");
   figure.stage.append(raster.canvas);
+  /** Where an axis ends: at the percentiles of the states or a little further, with the means and the origin inside. */
+  const domain = (values: Float64Array): [number, number] => {
+    const states = sorted(values, Uint32Array.from(tokens.flatMap((token) => [...token.states])));
+    const ends = states.length > 0 ? [quantile(states, OUTSIDE), quantile(states, 1 - OUTSIDE)] : [];
+    const [low, high] = padded(extent([...tokens.map((token) => values[token.mean] ?? NaN), ...ends, 0]));
+    const reach = FAR * (high - low);
+    const [first, last] = extent(states.filter((value) => value >= low - reach && value <= high + reach));
+    return [Math.min(low, first - 0.2 * reach), Math.max(high, last + 0.2 * reach)];
+  };
+  /** What an axis explains of the variance of the means and the origin; runs of older programs do not know. */
+  const explained = (name: string): string => {
+    const share = table!.has(name) ? (table!.reals(name).find((value) => !Number.isNaN(value)) ?? NaN) : NaN;
+    return Number.isNaN(share) ? "" : ` (${percent(share)} of the variance)`;
+  };
   const draw = (width: number) => {
     const [x, y] = [table!.reals("x"), table!.reals("y")];
     const bar = width > 520 ? 70 : 0;
     made = frame({
       width: width - bar, height: Math.min(640, Math.max(360, (width - bar) * 0.72)), equal: true, grid: false,
-      x: { domain: padded(extent([...x, 0])), label: "first component" }, y: { domain: padded(extent([...y, 0])), label: "second component" },
+      x: { domain: domain(x), label: `first component${explained("explained_x")}` }, y: { domain: domain(y), label: `second component${explained("explained_y")}` },
       description: `Projection of ${count(table!.rows)} states of ${tokens.length} tokens, ${points[place]!.title}`,
     });
     made.svg.setAttribute("width", String(width));

@@ -5,10 +5,12 @@ import type { Book, Run } from "../data/run";
 import { curveKey, type Curve, type Profile } from "../data/layers";
 import { lines, type Series } from "../chart/lines";
 import { stacked } from "../chart/stacked";
+import { fewGroupsNote, hasFewGroups } from "../few";
 import { Figure, howPanel } from "../figure";
 import { howMeasured, selectionTitle } from "../how";
-import { phraseOf } from "../states";
+import { phraseOf, selectionOrder } from "../states";
 import { note, route } from "../state";
+import { explain, termed } from "../term";
 import { capital, count, measureTitle, number, visible } from "../text";
 import { seriesColour } from "../theme";
 import type { Sheet } from "../download";
@@ -59,10 +61,11 @@ function show(book: Book, host: HTMLElement): void {
       series.length === 0 ? "No run has values of this." : "",
       series.some((own) => own.aside) ? "Hollow: the last block, before the final norm." : "",
       lost > 0 ? `${lost} values are not positive and have no place on a logarithmic axis.` : "",
+      overGroups(measure) ? fewGroupsNote(book.runs, curve) : "",
       errors && series.some((own) => own.points.some((point) => (point.se ?? 0) > 0)) ? (spreadOf(book, curve) ? "Band: ± one standard deviation over batches." : "Band: ± one standard error.") : "",
     ];
     const figure = new Figure({
-      name: fileName("profile", measure, curve.variant ?? "", curve.selection), title: capital(measureTitle(measure)), states: phraseOf(readFor(book, curve)), note: notes.filter(Boolean).join(" "),
+      name: fileName("profile", measure, curve.variant ?? "", curve.selection), title: capital(measureTitle(measure)), terms: { [capital(measureTitle(measure))]: measure }, states: phraseOf(readFor(book, curve)), note: notes.filter(Boolean).join(" "),
       draw: (width, say) => lines({ width, height: Math.min(420, Math.max(260, width * 0.5)), series, say, description: describe(measure, series),
         x: { label: relative ? "relative depth" : "layer", ticks: relative ? undefined : layerTicks(series), format: (x) => (relative ? `depth ${number(x, 3)}` : `layer ${x}`) }, y: { label: measureTitle(measure), log } }),
       sheet: () => sheet(book, [curve]), how: () => howMeasured(book, book.runs, [measure], curve.variant, curve.selection),
@@ -77,21 +80,26 @@ function show(book: Book, host: HTMLElement): void {
   if (both) host.append(both);
 }
 
+/** Whether a measure is over groups, one point each. */
+const overGroups = (measure: string): boolean => /^(slope|r2|intercept|cv_q)/.test(measure);
+
 /** The selection that is read for a curve: without massive states in the runs that have it. */
 const readFor = (book: Book, curve: Curve): string => book.runs.map((run) => run.layers.selection(curve)).find((selection) => selection !== curve.selection) ?? curve.selection;
 
 const unique = (curves: Curve[]): Curve[] => [...new Map(curves.map((curve) => [curveKey(curve), curve])).values()];
 
-/** Regressions and C.V. are meant over the selected groups, the rest over everything. */
-export function preferred(measure: string): string[] {
-  return /^(slope|r2|intercept|cv_q)/.test(measure) ? ["selected", "all", "sample"] : ["all", "sample", "selected"];
+/** What a bare name means for several runs: like beside like, in the first selection that all of them have. */
+function plainOf(book: Book, measure: string): Curve | null {
+  const place = (curve: Curve) => selectionOrder().indexOf(curve.selection);
+  const own = book.runs.flatMap((run) => run.layers.plain(measure) ?? []);
+  return own.length === 0 ? null : own.reduce((a, b) => (place(b) > place(a) ? b : a));
 }
 
 function pick(book: Book, measure: string, variant?: string | null, selection?: string | null): Curve {
   const curves = unique(book.runs.flatMap((run) => run.layers.of(measure)));
   const exact = curves.filter((curve) => variant === undefined || curve.variant === variant);
   const wanted = exact.find((curve) => curve.selection === selection) ?? (variant ? exact[0] : undefined);
-  return wanted ?? book.runs.map((run) => run.layers.plain(measure, preferred(measure))).find(Boolean) ?? { measure, variant: null, selection: "all" };
+  return wanted ?? plainOf(book, measure) ?? { measure, variant: null, selection: "all" };
 }
 
 /** The standard deviation over batches of a mean over batches, where there is one: a curve of its own. */
@@ -108,7 +116,7 @@ function seriesOf(book: Book, curve: Curve, relative: boolean, errors: boolean):
       const known = run.layers.profile(spread).values;
       profile.values = profile.values.map((value) => ({ ...value, se: known.find((own) => own.layer === value.layer && own.point === value.point)?.value ?? NaN }));
     }
-    return profile.values.length === 0 ? [] : [series(run, profile, relative, errors)];
+    return profile.values.length === 0 ? [] : [{ ...series(run, profile, relative, errors), dashed: overGroups(curve.measure) && hasFewGroups(run, curve) }];
   });
 }
 
@@ -160,7 +168,7 @@ function gallery(book: Book, measures: string[], host: HTMLElement, choose: (mea
     const known = own.flatMap((one) => one.points.map((point) => point.y)).filter(Number.isFinite);
     const shown = known.every(Number.isInteger) ? count : (value: number) => number(value, 3);
     button.append(h("small", {}, known.length > 0 ? `${shown(Math.min(...known))} … ${shown(Math.max(...known))}` : "undefined"));
-    return button;
+    return explain(button, measure);
   });
   host.append(h("section", { class: "panel" }, h("h3", {}, "Every measure"), h("p", { class: "note" }, "Each on its own scale; choose one to see it large."), h("div", { class: "gallery" }, ...cells)));
 }
@@ -168,7 +176,7 @@ function gallery(book: Book, measures: string[], host: HTMLElement, choose: (mea
 /** What Q is made of, as stacked bars. */
 function decomposition(book: Book, host: HTMLElement): void {
   const figures = book.runs.flatMap((run) => {
-    const selection = run.layers.of("m_over_q").some((curve) => curve.selection === "selected") ? "selected" : "all";
+    const selection = run.layers.plain("m_over_q")?.selection ?? "all";
     const parts = PARTS.map(([measure]) => run.layers.profile({ measure, variant: null, selection }));
     if (parts.some((part) => part.values.length === 0)) return [];
     const bars = parts[0]!.values.map((value, i) => ({ label: String(value.layer), parts: parts.map((part) => part.values[i]?.value ?? NaN) }));
@@ -179,5 +187,5 @@ function decomposition(book: Book, host: HTMLElement): void {
     }).element];
   });
   if (figures.length === 0) return;
-  host.append(h("section", { class: "panel" }, h("h3", {}, "What Q is made of"), h("p", { class: "note" }, "Q = M + V between + V within: the mean of everything, the spread of the groups' means, the spread within groups."), h("div", { class: "grid two" }, ...figures), howPanel(() => howMeasured(book, book.runs, PARTS.map(([name]) => name)))));
+  host.append(h("section", { class: "panel" }, h("h3", {}, "What Q is made of"), h("p", { class: "note" }, ...termed("Q = M + V between + V within: the mean of everything, the spread of the groups' means, the spread within groups.", { Q: "q", M: "m", "V between": "v_between", "V within": "v_within" })), h("div", { class: "grid two" }, ...figures), howPanel(() => howMeasured(book, book.runs, PARTS.map(([name]) => name)))));
 }

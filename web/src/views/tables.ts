@@ -6,6 +6,7 @@ import type { Book, Kind, Run } from "../data/run";
 import { saveCsv } from "../download";
 import { note, route } from "../state";
 import { canChoose, states, statesPhrase } from "../states";
+import { explain, term } from "../term";
 import { count, number, shortened, visible } from "../text";
 import { chosenPoint, fileName, heading, pointSlider, type View } from "./common";
 
@@ -87,7 +88,11 @@ function grid(table: Columns, file: string): HTMLElement {
   const head = h("tr", {});
   const pages = h("div", { class: "pages" });
   const same = table.rows > 1 ? table.names.filter((name) => constant(table, name)) : [];
-  const names = table.names.filter((name) => !same.includes(name));
+  const shown = table.names.filter((name) => !same.includes(name));
+  // A narrow screen shows a few columns at first: the number, and what it is, are among them.
+  const narrow = matchMedia("(max-width: 600px)");
+  const first = ["value", "measure"].filter((name) => shown.includes(name));
+  const columns = () => (narrow.matches && first.includes("value") ? [...first, ...shown.filter((name) => !first.includes(name))] : shown);
   let sort: { name: string; down: boolean } | null = null;
   let rows: number[] = [];
   let page = 0;
@@ -98,19 +103,21 @@ function grid(table: Columns, file: string): HTMLElement {
     draw();
   };
   const draw = () => {
+    const names = columns();
     replace(head, ...names.map((name) => {
       const own = sort?.name === name ? (sort.down ? "descending" : "ascending") : "none";
       const press = () => { sort = sort?.name === name ? (sort.down ? { name, down: false } : null) : { name, down: !table.isText(name) }; refresh(); (head.querySelector(`[data-name="${CSS.escape(name)}"]`) as HTMLElement | null)?.focus(); };
-      return h("th", { scope: "col", "aria-sort": own, class: table.isText(name) ? "" : "right" }, h("button", { type: "button", class: "sort", "data-name": name, onclick: press }, visible(name), h("span", { "aria-hidden": "true" }, own === "none" ? "" : own === "ascending" ? " ▴" : " ▾")));
+      return h("th", { scope: "col", "aria-sort": own, class: table.isText(name) ? "" : "right" }, explain(h("button", { type: "button", class: "sort", "data-name": name, onclick: press }, visible(name), h("span", { "aria-hidden": "true" }, own === "none" ? "" : own === "ascending" ? " ▴" : " ▾")), name));
     }));
-    const shown = rows.slice(page * PAGE, (page + 1) * PAGE);
-    replace(body, ...shown.map((row) => h("tr", {}, ...names.map((name) => cell(table, name, row)))));
+    const here = rows.slice(page * PAGE, (page + 1) * PAGE);
+    replace(body, ...here.map((row) => h("tr", {}, ...names.map((name) => cell(table, name, row)))));
     status.textContent = `${count(rows.length)} of ${count(table.rows)} rows${same.length > 0 ? `; in all of them ${same.map((name) => `${visible(name)} ${cell(table, name, 0).textContent ? `is ${cell(table, name, 0).textContent}` : "is undefined"}`).join(", ")}` : ""}`;
     const last = Math.max(0, Math.ceil(rows.length / PAGE) - 1);
     const turn = (by: number, label: string) => h("button", { type: "button", disabled: page + by < 0 || page + by > last, onclick: () => { page += by; draw(); } }, label);
     replace(pages, turn(-1, "Previous"), h("span", {}, `page ${count(page + 1)} of ${count(last + 1)}`), turn(1, "Next"));
   };
   filter.addEventListener("input", refresh);
+  narrow.addEventListener("change", draw);
   const save = () => saveCsv(file, { names: table.names, rows: rows.map((row) => table.names.map((name) => table.cell(name, row))) });
   refresh();
   return h("section", { class: "panel" },
@@ -128,7 +135,7 @@ function constant(table: Columns, name: string): boolean {
 function cell(table: Columns, name: string, row: number): HTMLElement {
   if (table.isText(name)) {
     const text = table.text(name, row);
-    return h("td", {}, text === null ? "" : shortened(text, 60));
+    return h("td", {}, text === null ? "" : name === "measure" ? term(text, shortened(text, 60)) : shortened(text, 60));
   }
   const value = table.number(name, row);
   const exact = Number.isNaN(value) ? null : String(value);

@@ -12,7 +12,7 @@ import { note, route } from "../state";
 import { capital, count, measureTitle } from "../text";
 import { seriesColour, viridisColour } from "../theme";
 import { chosenRun, fileName, heading, runSelect, type View } from "./common";
-import { layerTicks, preferred } from "./profiles";
+import { layerTicks } from "./profiles";
 
 const has = (run: Run): boolean => run.steps.length > 1;
 
@@ -35,7 +35,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
   const measures = [...new Set(run.layers.all().map((curve) => curve.measure))];
   const wanted = params.get("measure");
   let measure = wanted && measures.includes(wanted) ? wanted : measures.includes("anisotropy_svd") ? "anisotropy_svd" : measures[0]!;
-  let curve: Curve = run.layers.plain(measure, preferred(measure))!;
+  let curve: Curve = run.layers.plain(measure)!;
   let log = false;
   const controls = h("div", { class: "controls" });
   const figures = h("div", { class: "stack" });
@@ -43,7 +43,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
     note({ measure });
     const curves = run.layers.of(measure);
     replace(controls, runSelect(book, has, run, restart),
-      select("Measure", measures.map((name) => ({ value: name, label: measureTitle(name), group: book.measures.get(name)?.family ?? "other" })), measure, (value) => { measure = value; curve = run.layers.plain(value, preferred(value))!; refresh(); }),
+      select("Measure", measures.map((name) => ({ value: name, label: measureTitle(name), group: book.measures.get(name)?.family ?? "other" })), measure, (value) => { measure = value; curve = run.layers.plain(value)!; refresh(); }),
       curves.length > 1 && select("Variant, over", curves.map((own, i) => ({ value: String(i), label: `${own.variant ?? "plain"}, ${selectionTitle(run.layers.selection(own))}` })), String(curves.findIndex((own) => own.variant === curve.variant && own.selection === curve.selection)), (value) => { curve = curves[Number(value)]!; refresh(); }),
       choice("Scale", [{ value: "linear", label: "Linear" }, { value: "log", label: "Log" }], log ? "log" : "linear", (value) => { log = value === "log"; refresh(); }));
     replace(figures, ...drawings(book, run, curve, log));
@@ -55,16 +55,17 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
 function drawings(book: Book, run: Run, curve: Curve, log: boolean): (Node | null)[] {
   const values = run.layers.values(curve);
   const title = measureTitle(curve.measure);
+  const terms = { [capital(title)]: curve.measure };
   const states = phraseOf(run.layers.selection(curve));
   const how = () => howMeasured(book, [run], [curve.measure], curve.variant, curve.selection);
   const sheet = () => ({ names: ["step", "layer", "point", "value", "se", "n"], rows: values.map((value) => [value.step, value.layer, value.point, value.value, value.se, value.n]) });
   const layered = values.filter((value) => value.layer !== null);
   const steps = run.steps.filter((step) => values.some((value) => value.step === step));
-  if (layered.length === 0) return [embeddings(run, values, steps, title, how, sheet, log)];
+  if (layered.length === 0) return [embeddings(run, curve, values, steps, title, how, sheet, log)];
   const points = [...new Map(layered.map((value) => [pointKey(value.layer, value.point), value])).entries()].sort((a, b) => a[1].layer! - b[1].layer! || (a[0] < b[0] ? -1 : 1));
   const lookup = new Map(layered.map((value) => [`${value.step}/${pointKey(value.layer, value.point)}`, value.value]));
   const map = new Figure({
-    name: fileName("steps", curve.measure, run.label), title: `${capital(title)}, step by layer`, states,
+    name: fileName("steps", curve.measure, run.label), title: `${capital(title)}, step by layer`, terms, states,
     draw: (width, say) => heat({
       width, say, log, xLabel: "layer", yLabel: "step", label: "", description: `${title} at ${steps.length} steps and ${points.length} points`,
       columns: points.map(([key, value]) => ({ label: pointTick(key, value.layer), title: pointTitle(value.layer, value.point) })),
@@ -77,7 +78,7 @@ function drawings(book: Book, run: Run, curve: Curve, log: boolean): (Node | nul
     return { name: `step ${count(step)}`, colour: viridisColour(i / Math.max(1, steps.length - 1)), shape: steps.length > 12 ? -1 : i, points: profile.values.map((value) => ({ x: value.layer!, y: value.value })), aside: profile.before ? { x: profile.before.layer!, y: profile.before.value } : null };
   });
   const profile = new Figure({
-    name: fileName("profile-per-step", curve.measure, run.label), title: `${capital(title)} per step`, states, note: byStep.some((own) => own.aside) ? "Hollow: the last block, before the final norm." : "",
+    name: fileName("profile-per-step", curve.measure, run.label), title: `${capital(title)} per step`, terms, states, note: byStep.some((own) => own.aside) ? "Hollow: the last block, before the final norm." : "",
     draw: (width, say) => lines({ width, height: 320, series: byStep, say, x: { label: "layer", ticks: layerTicks(byStep), format: (x) => `layer ${x}` }, y: { label: title, log }, description: `${title} against layer, one curve per step` }), sheet, how,
   });
   return [map.element, h("div", { class: "grid two" }, profile.element, overSteps(run, curve, layered, steps, title, how, log).element)];
@@ -100,18 +101,18 @@ function overSteps(run: Run, curve: Curve, layered: Value[], steps: number[], ti
   for (const point of new Set(matrices.map((value) => value.point))) curves.push([point.replace(/_/g, " "), (step) => matrices.find((value) => value.step === step && value.point === point)?.value ?? NaN]);
   const made = curves.map(([name, value], i) => ({ name, colour: seriesColour(i), shape: i, points: steps.map((step) => ({ x: x(step), y: value(step) })), dashed: i === 0 }));
   return new Figure({
-    name: fileName("over-steps", curve.measure, run.label), title: `${capital(title)} against step`, states: phraseOf(run.layers.selection(curve)), note: "Steps on a logarithmic axis of 1 + step.",
+    name: fileName("over-steps", curve.measure, run.label), title: `${capital(title)} against step`, terms: { [capital(title)]: curve.measure }, states: phraseOf(run.layers.selection(curve)), note: "Steps on a logarithmic axis of 1 + step.",
     draw: (width, say) => lines({ width, height: 320, series: made, say, x: { label: "step", ticks: steps.map((step) => ({ at: x(step), label: count(step) })), format: (place) => `step ${count(10 ** place - 1)}` }, y: { label: title, log }, description: `${title} against training step` }),
     sheet: () => ({ names: ["step", ...curves.map(([name]) => name)], rows: steps.map((step) => [step, ...curves.map(([, value]) => value(step))]) }), how,
   });
 }
 
 /** Measures of the embedding matrices, which have no layer. */
-function embeddings(run: Run, values: Value[], steps: number[], title: string, how: () => Node, sheet: () => any, log: boolean): HTMLElement {
+function embeddings(run: Run, curve: Curve, values: Value[], steps: number[], title: string, how: () => Node, sheet: () => any, log: boolean): HTMLElement {
   const points = [...new Set(values.map((value) => value.point))];
   const made = points.map((point, i) => ({ name: point.replace(/_/g, " "), colour: seriesColour(i), shape: i, points: steps.map((step) => ({ x: Math.log10(1 + step), y: values.find((value) => value.step === step && value.point === point)?.value ?? NaN })) }));
   return new Figure({
-    name: fileName("weights", run.label), title: `${capital(title)} of the embedding matrices`, states: "", note: "Steps on a logarithmic axis of 1 + step.",
+    name: fileName("weights", run.label), title: `${capital(title)} of the embedding matrices`, terms: { [capital(title)]: curve.measure }, states: "", note: "Steps on a logarithmic axis of 1 + step.",
     draw: (width, say) => lines({ width, height: 320, series: made, say, x: { label: "step", ticks: steps.map((step) => ({ at: Math.log10(1 + step), label: count(step) })), format: (place) => `step ${count(10 ** place - 1)}` }, y: { label: title, log }, description: `${title} of the embedding matrices against training step` }), sheet, how,
   }).element;
 }

@@ -4,7 +4,7 @@ use layerscope_error::{Line, line, setting};
 use serde_json::{Map, Value};
 
 use super::lines::Lines;
-use super::{Columns, Records};
+use super::{Columns, Records, split_value};
 use crate::document::Record;
 use crate::error::{Error, Result, or_skip};
 
@@ -21,7 +21,7 @@ impl<'a> JsonRecords<'a> {
 
     fn record(&self, line: &str) -> Result<Record> {
         if line.trim().is_empty() {
-            return Ok(Record { text: String::new(), column: None });
+            return Ok(Record::default());
         }
         let bad = |problem: Line| Error::record(self.lines.name(), self.lines.place(), problem);
         let mut object = match serde_json::from_str(line) {
@@ -33,8 +33,12 @@ impl<'a> JsonRecords<'a> {
             None => None,
             Some(name) => Some(self.group_value(&object, name).map_err(bad)?),
         };
+        let part = match self.columns.split.as_deref().filter(|name| object.get(*name).is_some_and(|value| !value.is_null())) {
+            None => None,
+            Some(name) => split_value(self.group_value(&object, name).map_err(bad)?),
+        };
         match object.remove(&self.columns.text) {
-            Some(Value::String(text)) => Ok(Record { text, column }),
+            Some(Value::String(text)) => Ok(Record { text, column, part }),
             Some(other) => Err(bad(line![format!("column `{}` is {}, not a string; ", self.columns.text, kind(&other)), repair()])),
             None => {
                 let advice = line!["name the text column with ", setting("text-column"), " ", or_skip()];

@@ -85,6 +85,6 @@ pub(super) struct TextRecords<'a>(pub Lines<'a>);
 
 impl Records for TextRecords<'_> {
     fn next_record(&mut self) -> Option<Result<Record>> {
-        Some(self.0.next_line()?.map(|text| Record { text, column: None }))
+        Some(self.0.next_line()?.map(|text| Record { text, ..Record::default() }))
     }
 }

@@ -1,6 +1,7 @@
 //! What the user named -> the sorted list of inputs.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
@@ -76,7 +77,7 @@ pub fn sources(inputs: &[String], text_column: Option<&str>, remote: &Remote, ca
 fn look_up(input: &str, remote: &Remote, cancel: &AtomicBool, names: &mut Names) -> Result<()> {
     let mut entries = remote.list(input, cancel).map_err(|error| distant(error, cancel))?;
     if input.ends_with('/') {
-        entries.retain(|entry| kind(&entry.address).is_ok_and(|_| file_name(&entry.address).contains('.')));
+        entries.retain(|entry| kind(&entry.address).is_ok() && !is_assumed(&entry.address) && file_name(&entry.address).contains('.'));
         if entries.is_empty() {
             return Err(Error::input(input, "it contains no .txt, .jsonl or .parquet file"));
         }
@@ -121,28 +122,61 @@ fn source(name: String, entry: Option<Entry>, text_column: Option<&str>) -> Resu
         return Err(Error::input(&name, format!("this is a folder; name its files, for example {}/*.txt", name.trim_end_matches('/'))));
     }
     let (format, compression) = kind(&name)?;
+    if is_assumed(&name) && compression == Compression::Plain && metadata.is_file() && !begins_as_text(&name) {
+        return Err(unknown_ending(&name));
+    }
     let bytes = metadata.is_file().then_some(metadata.len());
     Ok(Source { name, format, compression, bytes, modified: metadata.modified().ok() })
 }
 
-/// Format and packing, by the ending.
+/// Endings of files that are no lines of text, though their bytes may be letters.
+const NO_LINES: [&str; 9] = ["csv", "tsv", "json", "bz2", "xz", "zip", "tar", "tgz", "pdf"];
+
+/// Format and packing, by the ending. What has an ending that we do not know is taken for text.
 fn kind(name: &str) -> Result<(Format, Compression)> {
+    let (ending, compression) = ending(name);
+    let format = match ending.as_deref() {
+        Some("jsonl" | "ndjson") => Format::Jsonl,
+        Some("parquet") => Format::Parquet,
+        Some(ending) if NO_LINES.contains(&ending) => return Err(unknown_ending(name)),
+        _ => Format::Text,
+    };
+    Ok((format, compression))
+}
+
+/// The ending of a name in lower case, before that of its packing.
+fn ending(name: &str) -> (Option<String>, Compression) {
     let file_name = file_name(name);
     let (stem, compression) = match file_name.rsplit_once('.') {
         Some((stem, "gz")) => (stem, Compression::Gzip),
         Some((stem, "zst")) => (stem, Compression::Zstd),
         _ => (file_name.as_str(), Compression::Plain),
     };
-    let format = match stem.rsplit_once('.') {
-        None | Some((_, "txt")) => Format::Text,
-        Some((_, "jsonl" | "ndjson")) => Format::Jsonl,
-        Some((_, "parquet")) => Format::Parquet,
-        Some((_, ending)) => {
-            let problem = format!("unknown ending .{ending}; use .txt, .jsonl or .parquet, each also with .gz or .zst");
-            return Err(Error::input(name, problem));
-        }
+    (stem.rsplit_once('.').map(|(_, ending)| ending.to_owned()), compression)
+}
+
+/// Whether an input is taken for text only because its ending says nothing else: the user is told.
+pub fn is_assumed(name: &str) -> bool {
+    !matches!(ending(name).0.as_deref(), None | Some("txt" | "jsonl" | "ndjson" | "parquet"))
+}
+
+fn unknown_ending(name: &str) -> Error {
+    let (ending, _) = ending(name);
+    let ending = ending.unwrap_or_default();
+    Error::input(name, format!("unknown ending .{ending}; use .txt, .jsonl or .parquet, each also with .gz or .zst"))
+}
+
+/// Whether the first bytes of a file are UTF-8 without zeros. A file that cannot be read says so when it is opened.
+fn begins_as_text(name: &str) -> bool {
+    let mut bytes = Vec::new();
+    if std::fs::File::open(name).and_then(|file| file.take(4096).read_to_end(&mut bytes)).is_err() {
+        return true;
+    }
+    let whole = match std::str::from_utf8(&bytes) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(), // cut in the middle of a letter
     };
-    Ok((format, compression))
+    whole && !bytes.contains(&0)
 }
 
 /// The last part of a path or of an address, in lower case.
@@ -198,6 +232,13 @@ mod tests {
         ] {
             assert_eq!(kind_of(&folder, name).unwrap(), expected, "{name}");
         }
+        for name in ["a.md", "a.tex.gz", "notes.2024"] {
+            assert_eq!(kind_of(&folder, name).unwrap().0, Format::Text, "{name}");
+            assert!(is_assumed(name) && !is_assumed("a.txt") && !is_assumed("enwik8.gz"), "{name}");
+        }
+        std::fs::write(folder.join("a.bin"), [0, 159, 146, 150]).unwrap();
+        let line = list(&[folder.join("a.bin").to_str().unwrap().to_owned()], None).unwrap_err().to_string();
+        assert!(line.contains("unknown ending .bin; use .txt"), "{line}");
         let line = kind_of(&folder, "a.tsv").unwrap_err().to_string();
         assert!(line.ends_with("a.tsv: unknown ending .tsv; use .txt, .jsonl or .parquet, each also with .gz or .zst"), "{line}");
         std::fs::remove_dir_all(&folder).unwrap();

@@ -37,7 +37,9 @@ impl<'a> PageRecords<'a> {
         }
         match bad {
             Some(error) => Some(Err(error)),
-            None => page.begun.then(|| Ok(Record { text: if page.is_text { unescape(&page.text) } else { String::new() }, column: None })),
+            None => page
+                .begun
+                .then(|| Ok(Record { text: if page.is_text { unescape(&page.text) } else { String::new() }, ..Record::default() })),
         }
     }
 }
@@ -56,7 +58,7 @@ impl Records for PageRecords<'_> {
                 self.dump = Some(true);
                 self.page()
             }
-            line => Some(line.map(|text| Record { text, column: None })),
+            line => Some(line.map(|text| Record { text, ..Record::default() })),
         }
     }
 }

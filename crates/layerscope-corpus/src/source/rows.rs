@@ -1,4 +1,4 @@
-//! Rows of a Parquet file: two columns at most, a few hundred values at a time, whatever the size of its row groups.
+//! Rows of a Parquet file: three columns at most, a few hundred values at a time, whatever the size of its row groups.
 
 use std::fs::File;
 use std::io;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use layerscope_error::{Line, line, setting};
+use layerscope_parquet::Checked;
 use layerscope_remote::is_address;
 use parquet::basic::Type as Physical;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -16,7 +17,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::list::unreadable;
-use super::{Columns, Compression, Records, Source, Watch, stream};
+use super::{Columns, Compression, Records, Source, Watch, split_value, stream};
 use crate::document::Record;
 use crate::error::{Error, Result, or_skip};
 
@@ -27,16 +28,23 @@ const ROWS: usize = 256;
 pub(super) struct RowRecords<'a> {
     source: &'a Source,
     columns: &'a Columns,
-    file: SerializedFileReader<File>,
+    file: SerializedFileReader<Checked>,
     text: Column,
     group: Option<Column>,
+    split: Option<Column>,
     row_group: usize,
-    current: Option<(ColumnReader, Option<ColumnReader>)>,
-    decoded: std::vec::IntoIter<(Option<ByteArray>, Option<String>)>,
+    current: Option<Readers>,
+    decoded: std::vec::IntoIter<Cells>,
     row: u64,
     progress: RowProgress,
     failed: bool,
 }
+
+/// What reads a row group: the text, the group and the part.
+type Readers = (ColumnReader, Option<ColumnReader>, Option<ColumnReader>);
+
+/// The text, the group and the part of a row.
+type Cells = (Option<ByteArray>, Option<String>, Option<String>);
 
 /// Where a column lies and how many definition levels it has.
 #[derive(Clone, Copy)]
@@ -70,7 +78,7 @@ impl<'a> RowRecords<'a> {
             unpack(source, scratch, watch)?
         };
         let unusable = |error| Error::input(&source.name, format!("not a Parquet file, or truncated ({})", reason(&error)));
-        let file = guarded(|| SerializedFileReader::new(raw)).map_err(unusable)?;
+        let file = guarded(|| layerscope_parquet::open(raw)).map_err(unusable)?;
         let rows = u64::try_from(file.metadata().file_metadata().num_rows()).unwrap_or(0);
         let text = find(&file, &columns.text, source, name_text_column())?;
         let physical = file.metadata().file_metadata().schema_descr().column(text.index).physical_type();
@@ -78,40 +86,43 @@ impl<'a> RowRecords<'a> {
             let problem = line![format!("column `{}` holds {physical}, not text; ", columns.text), name_text_column()];
             return Err(Error::input(&source.name, problem));
         }
-        let group = match &columns.group {
-            Some(name) => Some(find(&file, name, source, line!["name one of them with ", setting("group").to("column:NAME")])?),
-            None => None,
+        let named = |column: &Option<String>, by: &'static str| {
+            let advice = || line!["name one of them with ", setting(by).to("column:NAME")];
+            column.as_ref().map(|name| find(&file, name, source, advice())).transpose()
         };
+        let (group, split) = (named(&columns.group, "group")?, named(&columns.split, "split")?);
         let of = if plain { source.bytes.unwrap_or(0) } else { 0 };
         let progress = RowProgress { bytes: Arc::clone(watch.bytes), of, rows, reported: 0 };
         let decoded = Vec::new().into_iter();
-        Ok(RowRecords { source, columns, file, text, group, row_group: 0, current: None, decoded, row: 0, progress, failed: false })
+        Ok(RowRecords { source, columns, file, text, group, split, row_group: 0, current: None, decoded, row: 0, progress, failed: false })
     }
 
     /// Decodes some more rows; false at the end of the file.
     fn decode(&mut self) -> ParquetResult<bool> {
         loop {
-            if let Some((text, group)) = &mut self.current {
+            if let Some((text, group, split)) = &mut self.current {
                 let ColumnReader::ByteArrayColumnReader(text) = text else {
                     return Err(ParquetError::General("the text column changed its type".into()));
                 };
                 let texts = cells(text, self.text.max_definition)?;
                 if !texts.is_empty() {
-                    let groups = match (group, self.group) {
-                        (Some(reader), Some(column)) => names(reader, column.max_definition)?,
-                        _ => vec![None; texts.len()],
+                    let beside = |reader: &mut Option<ColumnReader>, column: Option<Column>| match (reader, column) {
+                        (Some(reader), Some(column)) => names(reader, column.max_definition),
+                        _ => Ok(vec![None; texts.len()]),
                     };
-                    if groups.len() != texts.len() {
+                    let (groups, parts) = (beside(group, self.group)?, beside(split, self.split)?);
+                    if groups.len() != texts.len() || parts.len() != texts.len() {
                         return Err(ParquetError::General("its columns differ in length".into()));
                     }
-                    self.decoded = texts.into_iter().zip(groups).collect::<Vec<_>>().into_iter();
+                    let rows = texts.into_iter().zip(groups).zip(parts).map(|((text, group), part)| (text, group, part));
+                    self.decoded = rows.collect::<Vec<_>>().into_iter();
                     return Ok(true);
                 }
             }
             if self.row_group >= self.file.num_row_groups() {
                 return Ok(false);
             }
-            for column in std::iter::once(self.text).chain(self.group) {
+            for column in std::iter::once(self.text).chain(self.group).chain(self.split) {
                 let chunk = self.file.metadata().row_group(self.row_group).column(column.index);
                 if chunk.compressed_size() < 0 || chunk.data_page_offset() < 0 || chunk.dictionary_page_offset().is_some_and(|at| at < 0) {
                     return Err(ParquetError::General("a column lies outside the file".into()));
@@ -119,12 +130,12 @@ impl<'a> RowRecords<'a> {
             }
             let row_group = self.file.get_row_group(self.row_group)?;
             self.row_group += 1;
-            let group = self.group.map(|column| row_group.get_column_reader(column.index)).transpose()?;
-            self.current = Some((row_group.get_column_reader(self.text.index)?, group));
+            let beside = |column: Option<Column>| column.map(|column| row_group.get_column_reader(column.index)).transpose();
+            self.current = Some((row_group.get_column_reader(self.text.index)?, beside(self.group)?, beside(self.split)?));
         }
     }
 
-    fn record(&self, text: Option<ByteArray>, group: Option<String>) -> Result<Record> {
+    fn record(&self, (text, group, part): Cells) -> Result<Record> {
         let bad = |problem: String| Error::record(&self.source.name, format!("row {}", self.row), line![problem, " ", or_skip()]);
         let text = text.ok_or_else(|| bad(format!("column `{}` is null; repair the row", self.columns.text)))?;
         let text = std::str::from_utf8(text.data()).map_err(|error| {
@@ -134,7 +145,7 @@ impl<'a> RowRecords<'a> {
         if let (Some(name), None) = (&self.columns.group, &group) {
             return Err(bad(format!("column `{name}` is null, which cannot name a group; repair the row")));
         }
-        Ok(Record { text: text.to_owned(), column: group })
+        Ok(Record { text: text.to_owned(), column: group, part: part.and_then(split_value) })
     }
 }
 
@@ -155,9 +166,9 @@ impl Records for RowRecords<'_> {
                 }
             }
         }
-        let (text, group) = self.decoded.next()?;
+        let cells = self.decoded.next()?;
         self.row += 1;
-        Some(self.record(text, group))
+        Some(self.record(cells))
     }
 }
 
@@ -198,7 +209,7 @@ fn name_text_column() -> Line {
     line!["name the text column with ", setting("text-column")]
 }
 
-fn find(file: &SerializedFileReader<File>, name: &str, source: &Source, advice: Line) -> Result<Column> {
+fn find(file: &SerializedFileReader<Checked>, name: &str, source: &Source, advice: Line) -> Result<Column> {
     let schema = file.metadata().file_metadata().schema_descr();
     let found = schema.columns().iter().position(|column| column.path().string() == name && column.max_rep_level() == 0);
     if let Some(index) = found {

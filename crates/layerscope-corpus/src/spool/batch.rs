@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::format::{HEADER_BYTES, SEQUENCE_BYTES};
 use super::{Sequence, Spool};
 use crate::error::{Error, Result};
+use crate::group::{CONTINUES, UNCOUNTED};
 
 /// Where the batches of a spool begin, for one batch size. Takes 24 bytes per batch and gives access to any batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +160,7 @@ impl Spool {
             rows += u64::from(sequence.length);
             documents += u64::from(sequence.row == 0);
         }
+        self.check_rows(rows)?;
         plan.begin(self.header.sequences, rows, documents);
         Ok(plan)
     }
@@ -187,13 +189,19 @@ impl Spool {
             return Err(Error::spool(&self.path, problem));
         }
         let entries = self.entries(self.header.index_start(), sequences.start, sequences.end - sequences.start)?;
-        self.pack(entries, index)
+        let batch = self.pack(entries, index)?;
+        let is_known = |&word: &u32| word & UNCOUNTED == UNCOUNTED || ((word & !CONTINUES) as usize) < self.details.groups.len();
+        match batch.groups.iter().all(is_known) {
+            true => Ok(batch),
+            false => Err(Error::damaged_spool(&self.path, "a token has a group that is not in its dictionary")),
+        }
     }
 
     /// The first documents of the whole corpus, the same in every shard, in batches. The group words of those that belong to other
     /// shards only say whether a row counts: their group is 0.
     pub fn pilot(&self, batch_tokens: usize) -> Result<Vec<SpoolBatch>> {
         let entries = self.entries(self.header.pilot_start(), 0, self.header.pilot)?;
+        self.check_rows(entries.iter().map(|entry| u64::from(entry.length)).sum())?;
         let mut cutter = Cutter { tokens: batch_tokens as u64, filled: 0 };
         let mut parts: Vec<Vec<Sequence>> = Vec::new();
         for entry in entries {
@@ -208,7 +216,8 @@ impl Spool {
 
     /// Reads the tokens of some sequences, neighbours on disk together.
     fn pack(&self, entries: Vec<Sequence>, index: usize) -> Result<SpoolBatch> {
-        let rows = entries.iter().map(|entry| entry.length as usize).sum();
+        let rows: usize = entries.iter().map(|entry| entry.length as usize).sum();
+        self.check_rows(rows as u64)?;
         let mut batch =
             SpoolBatch { index, ids: Vec::with_capacity(rows), groups: Vec::with_capacity(rows), offsets: vec![0], sequences: entries };
         let neighbours = |a: &Sequence, b: &Sequence| a.offset + u64::from(a.length) == b.offset;
@@ -222,7 +231,18 @@ impl Spool {
                 batch.offsets.push(batch.ids.len() as u32);
             }
         }
-        Ok(batch)
+        match batch.ids.iter().all(|&id| id <= self.header.largest_id) && batch.ranges().all(|range| range.len() <= self.longest()) {
+            true => Ok(batch),
+            false => Err(Error::damaged_spool(&self.path, "a sequence is longer, or a token's id larger, than its header says")),
+        }
+    }
+
+    /// Refuses sequences that have more rows together than the file: each row belongs to one, and perhaps to the pilot.
+    fn check_rows(&self, rows: u64) -> Result<()> {
+        match rows <= self.header.rows {
+            true => Ok(()),
+            false => Err(Error::damaged_spool(&self.path, format!("its sequences have {rows} rows, the file {}", self.header.rows))),
+        }
     }
 
     /// Bytes a spool of so many rows and sequences takes on disk, dictionary aside.

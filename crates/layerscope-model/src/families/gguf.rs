@@ -5,7 +5,7 @@ use serde_json::{Map, Number, Value as Json, json};
 use super::{FAMILIES, Family};
 use crate::checkpoint::Checkpoint;
 use crate::config::ConfigReader;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TRACE_MEASURES_IT};
 use crate::gguf::{Metadata, Value};
 use crate::names::{LinearLayout, Names, Slot};
 use crate::spec::{ModelSpec, NormSpec, QkvStorage, RotaryScaling};
@@ -192,7 +192,8 @@ pub(super) fn family(metadata: &Metadata) -> Result<(&'static Family, &'static G
     all().find(|(_, gguf)| gguf.architecture == architecture).ok_or_else(|| {
         let names: Vec<_> = all().map(|(_, gguf)| gguf.architecture).collect();
         let found = architecture.escape_debug();
-        format!("architecture `{found}` is not supported; of GGUF files, Layerscope reads {}", names.join(", "))
+        let read = names.join(", ");
+        format!("architecture `{found}` is not supported; of GGUF files, Layerscope reads {read}; {TRACE_MEASURES_IT}")
     })
 }
 

@@ -20,6 +20,8 @@ fn a_folder_without_weights_lists_what_was_looked_for() {
     let line = Folder::with(&[("config.json", b"{}")]).error();
     assert_says(&line, &["no weights", "`model.safetensors`", "`model.safetensors.index.json`"]);
     assert_says(&line, &["`pytorch_model.bin`", "`pytorch_model.bin.index.json`"]);
+    let line = Folder::with(&[("config.json", b"{}"), ("model.onnx", b"x"), ("tf_model.h5", b"x")]).error();
+    assert_says(&line, &["model.onnx is an ONNX model", "Layerscope reads safetensors, pytorch_model.bin and GGUF"]);
 }
 
 #[test]

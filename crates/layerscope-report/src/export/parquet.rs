@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use layerscope_parquet::Checked;
 use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -96,7 +97,7 @@ pub fn read(path: &Path) -> Result<Table> {
 pub struct StoredTable {
     path: PathBuf,
     /// Locked while it is read: every reader of an open file moves the same cursor.
-    file: Mutex<SerializedFileReader<File>>,
+    file: Mutex<SerializedFileReader<Checked>>,
     row_groups: usize,
 }
 
@@ -113,7 +114,7 @@ impl StoredTable {
 
     fn of_file(path: &Path, file: File) -> Result<StoredTable> {
         let opened = guarded(|| {
-            let file = SerializedFileReader::new(file)?;
+            let file = layerscope_parquet::open(file)?;
             check(&file)?;
             Ok(file)
         });
@@ -165,7 +166,7 @@ fn damaged(path: &Path, error: &ParquetError) -> Error {
 }
 
 /// Refuses columns of other types, and places and numbers of rows that cannot be.
-fn check(file: &SerializedFileReader<File>) -> ParquetResult<()> {
+fn check(file: &SerializedFileReader<Checked>) -> ParquetResult<()> {
     let metadata = file.metadata();
     metadata.file_metadata().schema_descr().columns().iter().try_for_each(|column| empty(column).map(drop))?;
     for chunk in metadata.row_groups().iter().flat_map(|group| group.columns()) {
@@ -178,7 +179,7 @@ fn check(file: &SerializedFileReader<File>) -> ParquetResult<()> {
     if rows == Some(metadata.file_metadata().num_rows()) { Ok(()) } else { Err(general("the number of rows differs from its metadata")) }
 }
 
-fn read_groups(file: &SerializedFileReader<File>, groups: Range<usize>, only: Option<&[&str]>) -> ParquetResult<Vec<(String, Column)>> {
+fn read_groups(file: &SerializedFileReader<Checked>, groups: Range<usize>, only: Option<&[&str]>) -> ParquetResult<Vec<(String, Column)>> {
     let metadata = file.metadata();
     let schema = metadata.file_metadata().schema_descr();
     let wanted = |c: &usize| only.is_none_or(|names| names.contains(&schema.column(*c).name()));

@@ -2,7 +2,9 @@
 
 use super::context::Context;
 use super::data::{Key, Profile, View};
+use super::over::Over;
 use super::plate::{Body, Outcome, Plate, Skip};
+use super::remarks::Few;
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, Key as LegendKey, Line, Mark, Paint, Panel, Preferred, Sheet};
 use super::shown::Shown;
@@ -24,11 +26,13 @@ fn draw(context: &Context) -> Outcome {
         ("mean_cosine", Cells::Real),
         ("m_over_q", Cells::Real),
     ]);
-    let mut shown = Shown::Any;
+    let (mut shown, mut over, mut few) = (Shown::Any, Over::default(), Few::default());
     let (mut marks, mut all, mut drawn, mut sentences, mut hollow) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), false);
     for view in &context.views {
         let Some((pairs, selection)) = pairs(view) else { continue };
         shown = shown.and(view.shown(selection));
+        over.selection(view, "", selection);
+        few.push_found(view, "mean_cosine", None, selection);
         drawn.push(view.series);
         pairs.iter().for_each(|(layer, point, x, y, _)| {
             let place = [Cell::Text(view.run.model()), integer(*layer), Cell::Text(point), Cell::Text(selection)];
@@ -61,7 +65,8 @@ fn draw(context: &Context) -> Outcome {
     let rho =
         spearman(&all).map_or(String::new(), |rho| format!(" Spearman's $\\rho$ over all {} points: {}.", all.len(), tex::number(rho, 3)));
     let caption = format!(
-        "Share of the squared norm in the mean, $M(X)/Q(X)$, against mean cosine, one point per layer.{rho} {}",
+        "Share of the squared norm in the mean, $M(X)/Q(X)$, against mean cosine, one point per layer. {}{rho} {}",
+        over.sentence(),
         sentences.join(" ")
     );
     let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.line()))?)];
@@ -71,6 +76,7 @@ fn draw(context: &Context) -> Outcome {
         numbers,
         caption: caption.trim().into(),
         shown,
+        remarks: few.remarks(),
         description: "agreement: M/Q against mean cosine".into(),
     })
 }
@@ -78,9 +84,9 @@ fn draw(context: &Context) -> Outcome {
 /// Layer, point, mean cosine, M/Q, and whether it is the last block before the final norm.
 type Pair = (Option<i64>, &'static str, f64, f64, bool);
 
-/// Both over all groups, and the selection; none where a measure is missing.
+/// Both over the selection that leads, and its name; none where a measure is missing.
 fn pairs(view: &View) -> Option<(Vec<Pair>, &'static str)> {
-    let cosine = view.found("mean_cosine", &[None], &["all"])?;
+    let cosine = view.found("mean_cosine", &[None])?;
     let selection = cosine.selection;
     let share = Profile::of_last_step(view.rows(Key { measure: "m_over_q", variant: None, selection }));
     let cosine = Profile::of_last_step(&cosine.rows);

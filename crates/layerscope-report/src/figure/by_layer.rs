@@ -2,32 +2,21 @@
 
 use super::context::Context;
 use super::plate::Outcome;
-use super::profiles::{Curve, Plan, draw};
+use super::profiles::{Curve, Plan, Sizes, draw};
 use super::sheet::Preferred;
-use crate::states::States;
 
-/// The paper's figures are of the selected groups.
-pub(super) const SELECTED: &[&str] = &["selected", "all"];
-const ALL: &[&str] = &["all", "selected", "sample"];
+/// Of a measure without limits.
+const ANY: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 
-/// Whether a selection is that of the frequency range.
-pub(super) fn is_selected(selection: &str) -> bool {
-    [States::All, States::Typical].iter().any(|states| states.of("selected") == selection)
-}
-
-const fn curve(title: &'static str, label: &'static str, measure: &'static str) -> Curve {
-    Curve { title, label, measure, variants: &[None], selections: SELECTED, band: None, mark: None, sizes: false }
-}
-
-pub(super) const fn overall(title: &'static str, label: &'static str, measure: &'static str) -> Curve {
-    Curve { title, label, measure, variants: &[None], selections: ALL, band: None, mark: None, sizes: false }
+pub(super) const fn curve(title: &'static str, label: &'static str, measure: &'static str) -> Curve {
+    Curve { title, label, measure, variants: &[None], band: None, limits: ANY, mark: None, sizes: Sizes::Alike }
 }
 
 pub(crate) fn fig4(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[
         curve("", "C.V. of *Q*(*X*_{t})", "cv_q"),
         Curve { mark: Some(-1.0), ..curve("", "slope of *V* on *M*", "slope_v_on_m") },
-        Curve { mark: Some(1.0), ..curve("", "*R*² of *V* on *M*", "r2_v_on_m") },
+        Curve { limits: (0.0, 1.0), mark: Some(1.0), ..curve("", "*R*² of *V* on *M*", "r2_v_on_m") },
     ];
     let caption = "Coefficient of variation of $Q(X_t)$, and slope and $R^2$ of the regression of $V(X_t)$ on $M(X_t)$, by layer.";
     let plan = Plan { id: "fig4", curves: CURVES, columns: 3, preferred: Preferred::Page, caption, key: "C.V.", over_groups: true };
@@ -81,9 +70,9 @@ pub(crate) fn fig18(context: &Context) -> Vec<Outcome> {
 
 pub(crate) fn fig19(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[
-        Curve { sizes: true, ..curve("", "*Q*(*X*)", "q") },
-        Curve { sizes: true, ..curve("", "*M*(*X*)", "m") },
-        Curve { sizes: true, ..curve("", "*V*(*X*)", "v") },
+        Curve { sizes: Sizes::TwoAxes, ..curve("", "*Q*(*X*)", "q") },
+        Curve { sizes: Sizes::TwoAxes, ..curve("", "*M*(*X*)", "m") },
+        Curve { sizes: Sizes::TwoAxes, ..curve("", "*V*(*X*)", "v") },
     ];
     let caption = "Mean squared norm $Q(X)$, squared norm of the mean $M(X)$ and variance $V(X)$ by layer.";
     vec![draw(
@@ -94,8 +83,8 @@ pub(crate) fn fig19(context: &Context) -> Vec<Outcome> {
 
 pub(crate) fn fig20(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[
-        Curve { sizes: true, ..curve("", "*V*_{W}(*X*)", "v_within") },
-        Curve { sizes: true, ..curve("", "*V*_{B}(*X*)", "v_between") },
+        Curve { sizes: Sizes::TwoAxes, ..curve("", "*V*_{W}(*X*)", "v_within") },
+        Curve { sizes: Sizes::TwoAxes, ..curve("", "*V*_{B}(*X*)", "v_between") },
         curve("", "*V*_{B}(*X*) / *V*(*X*)", "v_between_over_v"),
     ];
     let caption = "Variance within groups $V_W(X)$, variance between groups $V_B(X)$, and the share $V_B(X)/V(X)$, by layer.";
@@ -106,8 +95,9 @@ pub(crate) fn fig20(context: &Context) -> Vec<Outcome> {
 }
 
 pub(crate) fn ethayarajh1(context: &Context) -> Vec<Outcome> {
-    const CURVES: &[Curve] = &[overall("", "mean cosine", "mean_cosine"), Curve { sizes: true, ..overall("", "mean norm", "mean_norm") }];
-    let caption = "Mean cosine over all pairs of states, and mean norm of the states, by layer.";
+    const CURVES: &[Curve] =
+        &[curve("", "mean cosine", "mean_cosine"), Curve { sizes: Sizes::OneAxis, ..curve("", "mean norm", "mean_norm") }];
+    let caption = "Mean cosine over pairs of states, and mean norm of the states, by layer.";
     vec![draw(
         context,
         &Plan {
@@ -124,8 +114,8 @@ pub(crate) fn ethayarajh1(context: &Context) -> Vec<Outcome> {
 
 pub(crate) fn ethayarajh2(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[
-        overall("Self-similarity", "self-similarity", "self_similarity"),
-        Curve { mark: Some(0.0), ..overall("Adjusted for anisotropy", "self-similarity − mean cosine", "self_similarity_adjusted") },
+        curve("Self-similarity", "self-similarity", "self_similarity"),
+        Curve { mark: Some(0.0), ..curve("Adjusted for anisotropy", "self-similarity − mean cosine", "self_similarity_adjusted") },
     ];
     let caption = "Self-similarity of groups with at least five states, and the same minus the mean cosine, by layer.";
     vec![draw(
@@ -144,8 +134,8 @@ pub(crate) fn ethayarajh2(context: &Context) -> Vec<Outcome> {
 
 pub(crate) fn ethayarajh3(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[
-        overall("Intra-sentence similarity", "similarity", "intra_sentence_similarity"),
-        Curve { mark: Some(0.0), ..overall("Adjusted for anisotropy", "similarity − mean cosine", "intra_sentence_similarity_adjusted") },
+        curve("Intra-sentence similarity", "similarity", "intra_sentence_similarity"),
+        Curve { mark: Some(0.0), ..curve("Adjusted for anisotropy", "similarity − mean cosine", "intra_sentence_similarity_adjusted") },
     ];
     let caption = "Intra-sentence similarity, and the same minus the mean cosine, by layer.";
     vec![draw(
@@ -156,8 +146,8 @@ pub(crate) fn ethayarajh3(context: &Context) -> Vec<Outcome> {
 
 pub(crate) fn ethayarajh4(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[
-        overall("Maximum explainable variance", "share of variance", "max_explainable_variance"),
-        Curve { mark: Some(0.0), ..overall("Adjusted for anisotropy", "share of variance, adjusted", "max_explainable_variance_adjusted") },
+        curve("Maximum explainable variance", "share of variance", "max_explainable_variance"),
+        Curve { mark: Some(0.0), ..curve("Adjusted for anisotropy", "share of variance, adjusted", "max_explainable_variance_adjusted") },
     ];
     let caption = "Maximum explainable variance of the chosen tokens, and the same minus that of all states, by layer.";
     vec![draw(
@@ -176,13 +166,9 @@ pub(crate) fn ethayarajh4(context: &Context) -> Vec<Outcome> {
 
 pub(crate) fn isotropy(context: &Context) -> Vec<Outcome> {
     const CURVES: &[Curve] = &[
-        overall("", "IsoScore", "isoscore"),
-        overall("", "effective rank", "effective_rank"),
-        Curve {
-            variants: &[Some("twonn"), Some("mle"), None],
-            selections: &["sample", "all"],
-            ..overall("", "intrinsic dimension", "intrinsic_dimension")
-        },
+        curve("", "IsoScore", "isoscore"),
+        curve("", "effective rank", "effective_rank"),
+        Curve { variants: &[Some("twonn"), Some("mle"), None], ..curve("", "intrinsic dimension", "intrinsic_dimension") },
     ];
     let caption = "IsoScore, effective rank of the covariance, and intrinsic dimension (TwoNN) of the states, by layer.";
     vec![draw(

@@ -2,10 +2,10 @@
 
 use super::font::{CAPITALS, Style};
 use super::legend;
-use super::marks::{self, Frame};
-use super::scatter::VECTOR_POINTS;
+use super::marks::{self, Dots, Frame};
+use super::scatter::{self, VECTOR_POINTS};
 use super::scene::{Anchor, Area, Canvas, Item, Scene, Stroke};
-use super::sheet::{Axis, Mark, Panel, Sheet};
+use super::sheet::{Axis, Fade, Mark, Panel, Sheet};
 use super::svg;
 use super::text::Text;
 use super::theme::{LABEL, Look, TICK, TITLE};
@@ -17,6 +17,8 @@ const MARGIN: f64 = 4.0;
 pub(crate) const TITLE_ROW: f64 = TITLE * 1.7;
 /// A title over a narrow panel is set smaller, down to this share, before it is cut.
 const SMALLEST_TITLE: f64 = 0.85;
+/// Between titles of neighbours.
+const BETWEEN_TITLES: f64 = 14.0;
 /// Panels are not made narrower than this.
 const NARROWEST: f64 = 92.0;
 /// Panels with names of points are not made lower than this.
@@ -49,6 +51,13 @@ fn points(mark: &Mark) -> usize {
     if let Mark::Points { points, .. } = mark { points.len() } else { 0 }
 }
 
+/// Points of one kind have one size in all panels: that of the largest cloud.
+fn dots(sheet: &Sheet, dots_per_inch: Option<f64>) -> Dots {
+    let marks = || sheet.panels.iter().flat_map(|panel| &panel.marks);
+    let of = |wanted: Fade| marks().filter(|mark| matches!(mark, Mark::Points { fade, .. } if *fade == wanted)).map(points).max();
+    Dots { dots_per_inch, radii: [Fade::Full, Fade::Pale, Fade::Faint].map(|fade| (fade, scatter::radius(of(fade).unwrap_or(0)))) }
+}
+
 /// Sizes of one panel's surroundings.
 struct Slot {
     left: f64,
@@ -57,7 +66,8 @@ struct Slot {
     y_label: bool,
 }
 
-fn laid_out(sheet: &Sheet, look: &Look, width: f64, title: Option<&Text>, dots: Option<f64>) -> Scene {
+fn laid_out(sheet: &Sheet, look: &Look, width: f64, title: Option<&Text>, dots_per_inch: Option<f64>) -> Scene {
+    let dots = dots(sheet, dots_per_inch);
     let bar = sheet.colour_bar.as_ref().map_or(0.0, legend::bar_width);
     let inner = width - 2.0 * MARGIN - bar;
     let narrowest = if sheet.panels.iter().any(|panel| panel.right.is_some()) { 1.4 * NARROWEST } else { NARROWEST };
@@ -89,11 +99,11 @@ fn laid_out(sheet: &Sheet, look: &Look, width: f64, title: Option<&Text>, dots: 
             let area = Area { x: x + lefts[column], y: y + head, width: plot, height };
             // A title may reach over the margin up to the next panel's, and over the room of panels that are not there.
             let reach = match column + 1 {
-                next if next < panels.len() => plot + rights[column] + lefts[next] - 8.0,
+                next if next < panels.len() => plot + rights[column] + lefts[next] - BETWEEN_TITLES,
                 next if next < columns => MARGIN + inner - area.x,
                 _ => width - MARGIN - area.x,
             };
-            draw_panel(&mut scene, look, panel, area, &slots[column], dots, noted, reach);
+            draw_panel(&mut scene, look, panel, area, &slots[column], &dots, noted, reach);
             x = area.right() + rights[column];
         }
         let labelled = slots.iter().take(panels.len()).any(|slot| slot.x_label);
@@ -124,7 +134,9 @@ fn slot(sheet: &Sheet, i: usize, columns: usize, height: f64) -> Slot {
     let panel = &sheet.panels[i];
     let (ticks, factor) = panel.y.scale.ticks(room(height, 20.0));
     let said_left = !i.is_multiple_of(columns) && sheet.panels[i - 1].y.label == panel.y.label;
-    let said_below = sheet.panels.get(i + columns).is_some_and(|below| below.x.label == panel.x.label);
+    // Rows that were not planned have panels of another kind below each other: there every panel says what it is over.
+    let planned = columns == sheet.columns.min(sheet.panels.len());
+    let said_below = planned && sheet.panels.get(i + columns).is_some_and(|below| below.x.label == panel.x.label);
     let y_label = factor != 0 || !said_left;
     let x_label = panel.x.scale.ticks(4).1 != 0 || !said_below;
     let right = panel.right.as_ref().map_or(6.0, |axis| widest(&axis.scale.ticks(room(height, 20.0)).0) + PAD + 4.0 + LABEL * 1.4);
@@ -141,7 +153,7 @@ fn widest(ticks: &[Tick]) -> f64 {
 }
 
 #[allow(clippy::too_many_arguments)] // one call, everything that the layout decided
-fn draw_panel(scene: &mut Scene, look: &Look, panel: &Panel, area: Area, slot: &Slot, dots: Option<f64>, noted: bool, reach: f64) {
+fn draw_panel(scene: &mut Scene, look: &Look, panel: &Panel, area: Area, slot: &Slot, dots: &Dots, noted: bool, reach: f64) {
     let (x, y) = if panel.equal { equal(panel.x.scale, panel.y.scale, &area) } else { (panel.x.scale, panel.y.scale) };
     let frame = Frame { area, x, y, right: panel.right.as_ref().map(|axis| axis.scale) };
     let (x_ticks, x_factor) = without_overlap(&x, &area);
@@ -178,7 +190,7 @@ fn draw_panel(scene: &mut Scene, look: &Look, panel: &Panel, area: Area, slot: &
     let title = panel.title.clone().in_style(Style::SemiBold);
     let size = LABEL * (reach / title.width(LABEL)).clamp(SMALLEST_TITLE, 1.0);
     let above = if noted { TICK * 1.45 } else { 0.0 };
-    scene.text((area.x, area.y - 3.5 - above), Anchor::Start, fitted(title, size, reach), size, look.text);
+    scene.text((area.x, area.y - 3.5 - above), Anchor::Start, shortened(title, size, reach), size, look.text);
     scene.text((area.x, area.y - 3.5), Anchor::Start, fitted(panel.note.clone(), TICK, reach), TICK, look.quiet);
 }
 
@@ -246,6 +258,20 @@ fn equal(x: Scale, y: Scale, area: &Area) -> (Scale, Scale) {
     (widened(x, area.width), widened(y, area.height))
 }
 
+/// The text with its first run cut in the middle until it is this narrow: a name, whose ends tell it from others. What follows a name
+/// stays whole.
+fn shortened(mut text: Text, size: f64, width: f64) -> Text {
+    let name: Vec<char> = text.0.first().map_or(Vec::new(), |span| span.text.chars().collect());
+    for kept in (2..name.len()).rev() {
+        if text.width(size) <= width {
+            break;
+        }
+        let (start, end) = (kept.div_ceil(2), name.len() - kept / 2);
+        text.0[0].text = name[..start].iter().chain(&['…']).chain(&name[end..]).collect();
+    }
+    fitted(text, size, width)
+}
+
 /// The text, cut at its end until it is this narrow.
 pub(crate) fn fitted(mut text: Text, size: f64, width: f64) -> Text {
     if text.width(size) <= width {
@@ -259,4 +285,34 @@ pub(crate) fn fitted(mut text: Text, size: f64, width: f64) -> Text {
         }
     }
     text.then(Text::plain("…"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_lose_their_middle_and_never_the_layer() {
+        let title = || Text::plain("SmolLM2-135M-Instruct.Q4_1").then(Text::plain(", layer 15"));
+        let whole = title().width(LABEL);
+        assert_eq!(shortened(title(), LABEL, whole), title());
+        for share in [0.5, 0.7, 0.9] {
+            let short = shortened(title(), LABEL, share * whole);
+            let characters = short.characters();
+            assert!(short.width(LABEL) <= share * whole && characters.ends_with(", layer 15"), "{characters}");
+            assert!(characters.starts_with("Smo") && characters.contains("…") && characters.contains("_1,"), "{characters}");
+        }
+    }
+
+    #[test]
+    fn points_are_as_large_in_every_panel() {
+        let cloud = |count: usize, fade: Fade| Mark::Points { points: vec![(0.0, 0.0, 0.0); count], fade };
+        let axis = || Axis::new(Text::default(), Scale::linear(0.0, 1.0));
+        let panel = |marks: Vec<Mark>| Panel::new(Text::default(), axis(), axis(), marks);
+        let panels = vec![panel(vec![cloud(290, Fade::Full), cloud(10, Fade::Faint)]), panel(vec![cloud(310, Fade::Full)])];
+        let preferred = super::super::sheet::Preferred::Page;
+        let sheet = Sheet { panels, columns: 1, ratio: 1.0, legend: Vec::new(), colour_bar: None, preferred };
+        let radii = dots(&sheet, None).radii;
+        assert_eq!((radii[0].1, radii[2].1), (scatter::radius(310), scatter::radius(10)));
+    }
 }

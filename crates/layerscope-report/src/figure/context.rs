@@ -2,19 +2,31 @@
 
 use super::Settings;
 use super::data::{Point, View};
-use super::plate::{Outcome, Skip};
+use super::plate::{Outcome, Plate, Skip};
 use super::sheet::Key;
 use super::text::Text;
+use crate::run::Run;
+use crate::together::differences;
 
 pub(crate) struct Context<'a> {
     pub views: Vec<View<'a>>,
     pub settings: &'a Settings,
+    /// How else the runs differ than in their models.
+    pub differences: Vec<String>,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    pub fn new(runs: &'a [Run], settings: &'a Settings) -> Context<'a> {
+        Context { views: View::all(runs, settings), settings, differences: differences(&runs.iter().collect::<Vec<_>>()) }
+    }
+
     /// One outcome per run.
     pub fn each(&self, draw: impl Fn(&View) -> Vec<Outcome>) -> Vec<Outcome> {
-        self.views.iter().flat_map(draw).collect()
+        let alone = |mut plate: Plate| {
+            plate.remarks.alone = true;
+            plate
+        };
+        self.views.iter().flat_map(draw).map(|outcome| outcome.map(alone)).collect()
     }
 
     /// The name of a figure of one run.
@@ -86,6 +98,11 @@ pub(crate) fn beside(panels: usize) -> usize {
         7 | 8 | 10.. => 4,
         _ => 3,
     }
+}
+
+/// A name and a layer: where there is little room the name is cut, and the layer is not.
+pub(crate) fn title_at(view: &View, at: (i64, Point)) -> Text {
+    Text::plain(view.label.clone()).then(Text::plain(format!(", {}", layer_name(at))))
 }
 
 /// "layer 6", or "layer 12, after the final norm".

@@ -1,11 +1,13 @@
 //! A run as figures see it: rows of measures by name, groups by point, the reference library's view of layers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use super::Settings;
 use super::font::{NAME_CHARACTERS, drawable};
 use super::groups::{Group, Groups, over_groups};
 use super::sheet::{Line, Paint};
+use crate::lead::{Measured, is_selected, lacks_selected, order};
 use crate::run::Run;
 use crate::states::{States, has_typical_groups, massive};
 use crate::table::{Cell, Column, Table};
@@ -47,6 +49,8 @@ pub(crate) struct Row {
     pub value: Option<f64>,
     pub se: Option<f64>,
     pub step: Option<i64>,
+    /// What the value is computed over.
+    pub n: Option<i64>,
 }
 
 /// Which rows of the table of measures.
@@ -111,8 +115,14 @@ impl Profile {
 /// Rows of a measure, and which they are.
 pub(crate) struct Found<'k> {
     pub rows: Vec<Row>,
-    pub selection: &'k str,
+    pub selection: &'static str,
     pub variant: Option<&'k str>,
+}
+
+impl Found<'_> {
+    fn is_defined(&self) -> bool {
+        self.rows.iter().any(|row| row.value.is_some())
+    }
 }
 
 /// One run with its name, its number (colour and marker) and its tables, indexed.
@@ -132,6 +142,10 @@ pub(crate) struct View<'a> {
     rows: HashMap<Key<'a>, Vec<Row>>,
     groups: Option<Groups<'a>>,
     frequency: Option<(i64, i64)>,
+    /// Whether all groups stand for the selected ones, since one of the runs that are shown together has none.
+    pub over_all: bool,
+    selected_groups: OnceLock<Option<usize>>,
+    measured: Arc<Measured<'a>>,
 }
 
 impl<'a> View<'a> {
@@ -140,6 +154,10 @@ impl<'a> View<'a> {
         let together: Vec<&Run> = runs.iter().collect();
         let names = Run::labels(&together);
         let wanted = settings.states.unwrap_or_else(|| States::lead(&together));
+        // Runs of older programs, which have no typical states, do not decide what others show of theirs.
+        let decides = |run: &&Run| wanted == States::All || has_typical_groups(&run.layers);
+        let deciding: Vec<&Table> = runs.iter().filter(decides).map(|run| &run.layers).collect();
+        let measured = Arc::new(Measured::of(&deciding));
         // Names that differ only in what the font lacks, or far behind, are drawn alike.
         let labels = distinct(names.iter().map(|name| drawable(name, NAME_CHARACTERS)).collect());
         let mut slugs: Vec<String> = Vec::new();
@@ -147,7 +165,7 @@ impl<'a> View<'a> {
             slugs.push(unique(slug(label), &slugs));
         }
         let named = names.into_iter().zip(labels).zip(slugs).zip(runs).enumerate();
-        named
+        let mut views: Vec<View> = named
             .map(|(series, (((name, label), slug), run))| {
                 // Runs of older programs show what they have.
                 let states = if has_typical_groups(&run.layers) { wanted } else { States::All };
@@ -162,9 +180,17 @@ impl<'a> View<'a> {
                     rows: measures(&run.layers),
                     groups: run.groups.as_ref().and_then(|table| Groups::of(table, states)),
                     frequency: settings.frequency,
+                    over_all: false,
+                    selected_groups: OnceLock::new(),
+                    measured: measured.clone(),
                 }
             })
-            .collect()
+            .collect();
+        if views.iter().any(View::lacks_selected) {
+            let measured = Arc::new(Measured::of(&deciding).over_all_groups());
+            views.iter_mut().for_each(|view| (view.over_all, view.measured) = (true, measured.clone()));
+        }
+        views
     }
 
     /// The rows of exactly this name.
@@ -172,20 +198,25 @@ impl<'a> View<'a> {
         self.rows.iter().find(|(own, _)| **own == key).map_or(&[], |(_, rows)| rows)
     }
 
-    /// The first of these variants and selections that has the measure of hidden states: of the states that are shown, and of all states
-    /// where the table has no others.
-    pub fn found<'k>(&self, measure: &str, variants: &[Option<&'k str>], selections: &[&'k str]) -> Option<Found<'k>> {
-        [self.states, States::All].into_iter().find_map(|states| self.found_of(states, measure, variants, selections))
+    /// The first of these variants that the run has of a measure of hidden states, in the selection that leads.
+    pub fn found<'k>(&self, measure: &str, variants: &[Option<&'k str>]) -> Option<Found<'k>> {
+        let found = variants.iter().filter_map(|variant| {
+            let lead = self.measured.selection(self.states, measure, *variant);
+            // A run that shares no selection with the others shows the first it has.
+            let is_shown = |selection: &&str| !self.over_all || !is_selected(selection);
+            lead.into_iter().chain(order(self.states)).filter(is_shown).find_map(|name| self.found_in(measure, *variant, name))
+        });
+        found.into_iter().find(Found::is_defined)
     }
 
-    /// The same of these states and no others.
-    pub fn found_of<'k>(&self, states: States, measure: &str, variants: &[Option<&'k str>], selections: &[&'k str]) -> Option<Found<'k>> {
-        let keys = variants.iter().flat_map(|variant| selections.iter().map(|selection| (*variant, states.of(selection))));
-        let found = keys.map(|(variant, selection)| {
-            let rows = self.rows(Key { measure, variant, selection }).iter().filter(|row| row.layer.is_some()).copied().collect();
-            Found { rows, selection, variant }
-        });
-        found.into_iter().find(|found| found.rows.iter().any(|row| row.value.is_some()))
+    /// The same of exactly this variant and selection.
+    pub fn found_of<'k>(&self, measure: &str, variant: Option<&'k str>, selection: &'static str) -> Option<Found<'k>> {
+        self.found_in(measure, variant, selection).filter(Found::is_defined)
+    }
+
+    fn found_in<'k>(&self, measure: &str, variant: Option<&'k str>, selection: &'static str) -> Option<Found<'k>> {
+        let rows: Vec<Row> = self.rows(Key { measure, variant, selection }).iter().filter(|row| row.layer.is_some()).copied().collect();
+        (!rows.is_empty()).then_some(Found { rows, selection, variant })
     }
 
     /// The training steps that were measured.
@@ -199,9 +230,36 @@ impl<'a> View<'a> {
         self.steps().len() > 1
     }
 
-    /// What the groups' regressions range over: what was asked for, or what the run says. None where every group is selected.
+    /// What the groups' regressions range over. None where that is every group.
     pub fn frequency(&self) -> Option<(i64, i64)> {
+        self.wanted_frequency().filter(|_| !self.over_all)
+    }
+
+    /// The range that was asked for, or what the run says, whether it selects a group or not.
+    pub fn wanted_frequency(&self) -> Option<(i64, i64)> {
         self.own_frequency().map(|own| self.frequency.unwrap_or(own))
+    }
+
+    /// Whether groups are selected by their frequency, and none is.
+    pub fn lacks_selected(&self) -> bool {
+        let has_range = self.wanted_frequency().is_some();
+        has_range
+            && match &self.groups {
+                Some(groups) if groups.points().next().is_some() => groups.points().all(|at| self.in_range(at) == 0),
+                _ => lacks_selected(&self.run.layers),
+            }
+    }
+
+    /// How many groups at a point have a frequency in the range.
+    pub fn in_range(&self, at: (i64, Point)) -> usize {
+        let count = |groups: &Groups| groups.at(at, self.wanted_frequency()).iter().filter(|group| group.selected).count();
+        self.groups.as_ref().map_or(0, count)
+    }
+
+    /// Whether a measure depends on which groups are selected: then it was taken of those too.
+    pub fn is_of_groups(&self, measure: &str, variant: Option<&str>) -> bool {
+        let has = |states: States| !self.rows(Key { measure, variant, selection: states.of("selected") }).is_empty();
+        [States::All, States::Typical].into_iter().any(has)
     }
 
     /// The range of the run's own `selected` rows. None where every group is selected.
@@ -234,6 +292,17 @@ impl<'a> View<'a> {
         groups
     }
 
+    /// How many groups are selected where the fewest are: from the groups, or from the regressions of a run that has no table of them.
+    pub fn selected_groups(&self) -> Option<usize> {
+        *self.selected_groups.get_or_init(|| {
+            if let Some(groups) = &self.groups {
+                return groups.points().map(|at| self.selected_at(at).len()).min();
+            }
+            let found = self.found("slope_v_on_m", &[None])?;
+            Profile::of_last_step(&found.rows).all().filter_map(|row| row.n.map(|n| n.max(0) as usize)).min()
+        })
+    }
+
     /// C.V. of Q, slope of V on M and R^2 along the layers, from the groups: over the range that was asked for.
     pub fn profile_over_groups(&self, measure: &str) -> Option<Profile> {
         let value = |at: (i64, Point)| over_groups(measure, &self.selected_at(at));
@@ -248,7 +317,7 @@ pub(crate) fn bounded(count: u64) -> i64 {
 }
 
 fn at_point((layer, point): (i64, Point)) -> Row {
-    Row { layer: Some(layer), point, value: None, se: None, step: None }
+    Row { layer: Some(layer), point, value: None, se: None, step: None, n: None }
 }
 
 fn unique(name: String, taken: &[String]) -> String {
@@ -301,7 +370,14 @@ fn measures(table: &Table) -> HashMap<Key<'_>, Vec<Row>> {
         let (Some(measure), Some(point)) = (&measures[row], points[row].as_deref().and_then(Point::parse)) else { continue };
         let variant = variants.and_then(|variants| variants[row].as_deref());
         let selection = selections.and_then(|selections| selections[row].as_deref()).unwrap_or("all");
-        let entry = Row { layer: integer("layer", row), point, value: real("value", row), se: real("se", row), step: integer("step", row) };
+        let entry = Row {
+            layer: integer("layer", row),
+            point,
+            value: real("value", row),
+            se: real("se", row),
+            step: integer("step", row),
+            n: integer("n", row),
+        };
         rows.entry(Key { measure, variant, selection }).or_default().push(entry);
     }
     rows

@@ -5,6 +5,7 @@ use super::compose::fitted;
 use super::context::Context;
 use super::font::{CAPITALS, Style, drawable};
 use super::plate::{Body, Outcome, Plate, Skip};
+use super::remarks::Remarks;
 use super::rows::{Kind as Cells, Rows};
 use super::scene::{Anchor, Area, Canvas, Scene, Shape, Stroke};
 use super::sheet::Preferred;
@@ -25,6 +26,7 @@ pub(crate) fn definitions(_: &Context) -> Vec<Outcome> {
         numbers: Vec::new(),
         caption: caption.into(),
         shown: Shown::Any,
+        remarks: Remarks::alone(),
         description: "fig3: what M, V, V_W and V_B are".into(),
     })]
 }
@@ -174,6 +176,7 @@ pub(crate) fn blocks(context: &Context) -> Vec<Outcome> {
         numbers: vec![("", table)],
         caption,
         shown: Shown::Any,
+        remarks: Remarks::alone(),
         description: "fig21: the models' blocks".into(),
     }));
     outcomes

@@ -8,6 +8,7 @@ use super::context::Context;
 use super::data::{View, integers, reals, texts};
 use super::fits::percentile;
 use super::plate::{Body, Outcome, Plate, Skip, matrices_come_from};
+use super::remarks::Remarks;
 use super::rows::{Kind as Cells, Rows, integer};
 use super::sheet::{Axis, ColourBar, Fade, Key, Mark, Panel, Preferred, Sheet};
 use super::shown::Shown;
@@ -108,7 +109,15 @@ fn draw(name: String, view: &View, matrices: Vec<Matrix>) -> Outcome {
     );
     let table = numbers.table().map_err(|error| Skip::new(error.line()))?;
     let description = format!("{name}: rows of the embedding matrices on two singular directions");
-    Ok(Plate { name, body: Body::Panels(sheet), numbers: vec![("", table)], caption, shown: Shown::Any, description })
+    Ok(Plate {
+        name,
+        body: Body::Panels(sheet),
+        numbers: vec![("", table)],
+        caption,
+        shown: Shown::Any,
+        remarks: Remarks::default(),
+        description,
+    })
 }
 
 fn panel(matrix: &Matrix, last: f64) -> Panel {

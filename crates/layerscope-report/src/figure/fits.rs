@@ -3,18 +3,21 @@
 use layerscope_error::{Line, line, setting};
 use layerscope_stats::measure::{Line as Fit, fit_line};
 
-use super::context::{Context, beside, layer_name};
+use super::context::{Context, beside, layer_name, title_at};
 use super::data::{Point, View};
 use super::groups::Group;
+use super::over::Over;
 use super::plate::{Body, Outcome, Plate, Skip};
+use super::remarks::Few;
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, ColourBar, Fade, Key, Mark, Paint, Panel, Preferred, Sheet};
-use super::shown::{Ranges, Shown};
+use super::shown::Shown;
 use super::tex;
 use super::text::{Text, decimals};
-use super::ticks::{Kind, Scale};
+use super::ticks::{Kind, MARKER, Scale};
 use crate::error::Result;
 use crate::table::{Cell, Table};
+use crate::together::FEW_GROUPS;
 
 /// A number of a group, and how its axis is called.
 #[derive(Clone, Copy)]
@@ -56,9 +59,8 @@ pub(crate) fn trade_off(context: &Context) -> Vec<Outcome> {
         let cells: Vec<(&View, (i64, Point), Pair)> =
             chosen.iter().filter_map(|(view, layers)| Some((*view, *layers.get(i)?, (M, V)))).collect();
         let name = if files > 1 { format!("fig2-layer{}", context.settings.layers[i]) } else { "fig2".into() };
-        let title = |view: &View, at| Text::plain(format!("{}, {}", view.label, layer_name(at)));
         let what = "Variance $V(X_t)$ against squared norm of the mean $M(X_t)$ of every group, with a least-squares line.";
-        outcomes.push(scatter(&name, &cells, true, true, beside(cells.len()), &title, what));
+        outcomes.push(scatter(&name, &cells, true, true, beside(cells.len()), &title_at, what));
     }
     outcomes
 }
@@ -76,7 +78,7 @@ pub(crate) fn by_frequency(context: &Context) -> Vec<Outcome> {
             let name = context.name("fig7", view) + &if several { format!("-layer{}", at.0) } else { String::new() };
             let what =
                 format!("$Q(X_t)$, $M(X_t)$ and $V(X_t)$ against $\\log_{{10}} n_t$ in {} at {}.", tex::name(&view.name), layer_name(at));
-            scatter(&name, &cells, true, false, 3, &|_, at| Text::plain(format!("{}, {}", view.label, layer_name(at))), &what)
+            scatter(&name, &cells, true, false, 3, &title_at, &what)
         };
         layers.into_iter().map(draw).collect()
     })
@@ -128,7 +130,7 @@ fn grouped_otherwise(grouping: &str) -> Line {
 }
 
 /// Panels of all groups in the order of their frequency. `fitted` ones have a line through the selected groups, and the others are faint;
-/// else colours tell the number of subwords.
+/// else colours tell the number of subwords, and words that occur once are faint.
 fn scatter(
     name: &str,
     cells: &[(&View, (i64, Point), Pair)],
@@ -148,22 +150,29 @@ fn scatter(
     }
     let scale = if fitted { colours(all.iter().flatten()) } else { Scale::linear(1.0, MOST_SUBWORDS as f64) };
     let place = |group: &Group| scale.place(shade(group));
-    let (mut fits, mut panels, mut ranges) = (Fits::new(), Vec::new(), Ranges::default());
+    let (mut fits, mut panels, mut ranges, mut few) = (Fits::new(), Vec::new(), Over::default(), Few::default());
     for ((view, at, pair), groups) in cells.iter().zip(&all) {
         let selected: Vec<Group> = groups.iter().filter(|group| group.selected).copied().collect();
         let fit = fitted.then(|| fit(&selected, *pair)).flatten();
         if fitted {
             fits.push(view, *at, *pair, fit, selected.len());
-            ranges.push(view, view.frequency());
+            ranges.range(view, view.frequency());
+            few.push(view, Some(selected.len()));
         }
-        let clouds = if fitted { clouds(groups, *pair, Fade::Full, place) } else { vec![cloud(groups.iter(), *pair, Fade::Full, place)] };
-        panels.push(panel(groups, *pair, fit, title(view, *at), clouds));
+        // A word that occurs once has no variance, whatever the word: a stripe that says nothing.
+        let stands_out = |group: &Group| if fitted { group.selected } else { group.n > 1 };
+        let mut panel = panel(groups, *pair, fit, title(view, *at), clouds(groups, *pair, Fade::Full, stands_out, place));
+        if fit.is_some() && selected.len() < FEW_GROUPS {
+            panel.note = panel.note.then(Text::plain(format!(", {} groups", selected.len())));
+        }
+        panels.push(panel);
     }
     let faint = fitted && all.iter().flatten().any(|group| !group.selected);
+    let once = !fitted && all.iter().flatten().any(|group| group.n == 1);
     let sheet = Sheet {
         columns,
         ratio: if columns == 1 { 0.85 } else { 1.0 },
-        legend: if fitted { outside(faint) } else { subword_keys(&scale) },
+        legend: if fitted { outside(faint) } else { subword_keys(&scale, once) },
         colour_bar: (bar && fitted).then(|| ColourBar { label: Text::math("log_{10} *n*_{t}"), scale }),
         preferred: if columns == 1 { Preferred::Column } else { Preferred::Page },
         panels,
@@ -178,7 +187,8 @@ fn scatter(
             fits.sentences.join(" ")
         )
     } else {
-        format!("{what} All groups are shown; axes of norms end at the 0.1 and 99.9 percentiles.")
+        let faint = if once { ", those that occur once faint" } else { "" };
+        format!("{what} All groups are shown{faint}; axes of norms end at the 0.1 and 99.9 percentiles.")
     };
     Ok(Plate {
         name: name.into(),
@@ -186,6 +196,7 @@ fn scatter(
         numbers: numbers.map_err(|error| Skip::new(error.line()))?,
         caption: caption.trim().into(),
         shown: Shown::of_all(cells.iter().map(|(view, ..)| view.shown_in_tables())),
+        remarks: few.remarks(),
         description: format!("{name}: scatter plots of groups of states"),
     })
 }
@@ -196,7 +207,7 @@ fn subwords(group: &Group) -> i64 {
 }
 
 /// The colours of words.
-fn subword_keys(scale: &Scale) -> Vec<(Key, Text)> {
+fn subword_keys(scale: &Scale, once: bool) -> Vec<(Key, Text)> {
     let key = |count: i64| {
         let name = match count {
             1 => "1 subword".to_owned(),
@@ -205,7 +216,8 @@ fn subword_keys(scale: &Scale) -> Vec<(Key, Text)> {
         };
         (Key::Dot(Paint::Map(scale.place(count as f64))), Text::plain(name))
     };
-    (1..=MOST_SUBWORDS).map(key).collect()
+    let faint = once.then(|| (Key::Faint, Text::plain("occurs once")));
+    (1..=MOST_SUBWORDS).map(key).chain(faint).collect()
 }
 
 /// The scale of colours of some groups: by their frequency.
@@ -235,9 +247,15 @@ fn cloud<'g>(groups: impl Iterator<Item = &'g Group<'g>>, (x, y): Pair, fade: Fa
     Mark::Points { points: groups.map(|group| ((x.of)(group), (y.of)(group), shade(group))).collect(), fade }
 }
 
-/// The groups outside of the range first, so that they are behind the others.
-pub(crate) fn clouds(groups: &[Group], pair: Pair, fade: Fade, shade: impl Fn(&Group) -> f64) -> Vec<Mark> {
-    let of = |selected: bool, fade: Fade| cloud(groups.iter().filter(|group| group.selected == selected), pair, fade, &shade);
+/// The groups that do not stand out first, so that they are behind the others.
+pub(crate) fn clouds(
+    groups: &[Group],
+    pair: Pair,
+    fade: Fade,
+    stands_out: impl Fn(&Group) -> bool,
+    shade: impl Fn(&Group) -> f64,
+) -> Vec<Mark> {
+    let of = |part: bool, fade: Fade| cloud(groups.iter().filter(|group| stands_out(group) == part), pair, fade, &shade);
     let is_shown = |mark: &Mark| !matches!(mark, Mark::Points { points, .. } if points.is_empty());
     [of(false, Fade::Faint), of(true, fade)].into_iter().filter(is_shown).collect()
 }
@@ -248,7 +266,7 @@ pub(crate) fn panel(groups: &[Group], (x, y): Pair, fit: Option<Fit>, title: Tex
         let mut values: Vec<f64> = groups.iter().map(quantity.of).collect();
         let outside = if quantity.whole { 0.0 } else { 0.001 };
         let (low, high) = (percentile(&mut values, outside), percentile(&mut values, 1.0 - outside));
-        Axis::new(Text::math(quantity.label), Scale::around(Kind::Linear, [low, high]))
+        Axis::new(Text::math(quantity.label), Scale::around(Kind::Linear, [low, high]).with_room_for(&values, MARKER))
     };
     let mut panel = Panel::new(title, axis(x), axis(y), clouds);
     if let Some(fit) = fit {
@@ -341,9 +359,9 @@ mod tests {
     fn words_have_four_colours() {
         let word = |subwords| Group { id: None, name: "", n: 1, q: 1.0, m: 1.0, v: 0.0, subwords, special: false, selected: true };
         assert_eq!([None, Some(1), Some(2), Some(4), Some(9)].map(|parts| subwords(&word(parts))), [1, 1, 2, 4, 4]);
-        let keys = subword_keys(&Scale::linear(1.0, MOST_SUBWORDS as f64));
+        let keys = subword_keys(&Scale::linear(1.0, MOST_SUBWORDS as f64), true);
         let names: Vec<String> = keys.iter().map(|(_, text)| text.characters()).collect();
-        assert_eq!(names, ["1 subword", "2", "3", "4 or more"]);
+        assert_eq!(names, ["1 subword", "2", "3", "4 or more", "occurs once"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::context::Context;
 use super::data::View;
 use super::groups::{Group, over_groups};
 use super::plate::{Body, Outcome, Plate, Skip};
+use super::remarks::Few;
 use super::rows::{Kind as Cells, Rows, real};
 use super::sheet::{Axis, ColourBar, Line, Mark, Paint, Panel, Preferred, Sheet};
 use super::tex;
@@ -23,7 +24,7 @@ pub(crate) fn sweep(context: &Context) -> Vec<Outcome> {
 fn of_run(context: &Context, view: &View) -> Outcome {
     let points = view.group_points();
     let Some(first) = points.first() else { return Err(Skip::of(&view.label, "the run has no groups.parquet")) };
-    let Some((low, high)) = view.frequency() else {
+    let Some((low, high)) = view.wanted_frequency() else {
         return Err(Skip::of(&view.label, format!("groups by {} are not selected by their frequency", view.grouping())));
     };
     let most = view.groups_at(*first).iter().map(|group| group.n).max().unwrap_or(1);
@@ -99,6 +100,8 @@ fn of_run(context: &Context, view: &View) -> Outcome {
         tex::count(high),
         tex::number(change, 3)
     );
+    let mut few = Few::default();
+    few.push(view, view.selected_groups());
     let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.line()))?)];
     let name = context.name("frequency", view);
     Ok(Plate {
@@ -108,6 +111,7 @@ fn of_run(context: &Context, view: &View) -> Outcome {
         numbers,
         caption,
         shown: view.shown_in_tables(),
+        remarks: few.remarks(),
     })
 }
 

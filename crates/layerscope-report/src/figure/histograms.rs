@@ -3,12 +3,14 @@
 use super::context::{Context, beside, layer_name};
 use super::data::bounded;
 use super::fits::{M, Q, Quantity, V, percentile};
+use super::groups::Group;
 use super::plate::{Body, Outcome, Plate, Skip};
+use super::remarks::Remarks;
 use super::rows::{Kind as Cells, Rows};
-use super::sheet::{Axis, Bar, Mark, Paint, Panel, Preferred, Sheet};
+use super::sheet::{Axis, Bar, Key, Mark, Paint, Panel, Preferred, Sheet};
 use super::shown::Shown;
 use super::tex;
-use super::text::Text;
+use super::text::{Text, thousands};
 use super::ticks::{Kind, Scale};
 use crate::table::Cell;
 
@@ -35,6 +37,12 @@ impl Bins {
         bins
     }
 
+    /// The same where all values are one: a bar in the middle of as much room as a scale gives it.
+    fn at(value: f64, values: impl Iterator<Item = (f64, i64)>) -> Bins {
+        let Scale { min, max, .. } = Scale::around(Kind::Linear, [value]);
+        Bins::of(values, min, max, 49)
+    }
+
     /// The last one is the largest value itself, not that within rounding.
     fn edge(&self, i: usize) -> f64 {
         if i == self.counts.len() { self.high } else { self.low + self.step * i as f64 }
@@ -54,6 +62,11 @@ impl Bins {
         }
     }
 
+    /// Where the last bin that counts something ends.
+    fn last_edge(&self) -> f64 {
+        self.edge(self.counts.iter().rposition(|count| *count > 0).map_or(self.counts.len(), |bin| bin + 1))
+    }
+
     fn most(&self) -> f64 {
         self.counts.iter().copied().max().unwrap_or(0) as f64
     }
@@ -65,10 +78,10 @@ const BIN: [(&str, Cells); 3] = [("from", Cells::Real), ("to", Cells::Real), ("c
 pub(crate) fn sentences(context: &Context) -> Vec<Outcome> {
     let mut rows = Rows::new(&[&[("model", Cells::Text)], &BIN[..]].concat());
     let (mut panels, mut captions, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut known: Vec<&str> = Vec::new();
+    let mut known = Vec::new();
     for view in &context.views {
-        let corpus = view.run.manifest.corpus.fingerprint.as_deref().unwrap_or("");
-        if !corpus.is_empty() && known.contains(&corpus) {
+        let corpus = view.run.manifest.text();
+        if corpus.0.is_some_and(|text| !text.is_empty()) && known.contains(&corpus) {
             continue;
         }
         let counts = view.run.manifest.sentence_words().iter();
@@ -102,6 +115,7 @@ pub(crate) fn sentences(context: &Context) -> Vec<Outcome> {
         rows,
         format!("Sentence lengths in words, in 30 bins. {}", captions.join(" ")),
         Shown::Any,
+        Remarks::default(),
     ));
     outcomes
 }
@@ -111,7 +125,7 @@ pub(crate) fn frequencies(context: &Context) -> Vec<Outcome> {
     const END: f64 = 6.5;
     let mut rows = Rows::new(&[&[("model", Cells::Text)], &BIN[..]].concat());
     let (mut panels, mut outcomes, mut captions) = (Vec::new(), Vec::new(), Vec::new());
-    let mut shown = Shown::Any;
+    let (mut shown, mut last) = (Shown::Any, 0.0f64);
     for view in &context.views {
         let Some(at) = view.group_points().first().copied() else {
             outcomes.push(Err(Skip::of(&view.label, "the run has no groups.parquet")));
@@ -122,7 +136,9 @@ pub(crate) fn frequencies(context: &Context) -> Vec<Outcome> {
         let longest = groups.iter().map(|group| group.log_n()).fold(END, f64::max);
         let bins = Bins::of(groups.iter().map(|group| (group.log_n(), 1)), 0.0, longest, 30);
         bins.push(&mut rows, &[Cell::Text(view.run.model())]);
-        let x = Axis::new(Text::math("log_{10} *n*_{t}"), Scale::linear(-0.1, longest + 0.1));
+        // The paper's bins, and an axis that ends with the data: the same one for all models.
+        last = last.max(bins.last_edge());
+        let x = Axis::new(Text::math("log_{10} *n*_{t}"), Scale::linear(-0.1, END));
         let y = Axis::new(Text::plain("groups"), Scale::linear(0.0, bins.most() * 1.06));
         panels.push(Panel::new(context.title(view), x, y, vec![Mark::Bars(bins.bars(0.0, Paint::Series(view.series)))]));
         captions.push(format!("{}: {} groups.", tex::name(&view.name), tex::count(groups.len() as i64)));
@@ -130,14 +146,16 @@ pub(crate) fn frequencies(context: &Context) -> Vec<Outcome> {
     if panels.is_empty() {
         return outcomes;
     }
+    panels.iter_mut().for_each(|panel| panel.x.scale.max = last + 0.1);
     let columns = beside(panels.len());
     outcomes.push(finish(
         "fig10",
         panels,
         columns,
         rows,
-        format!("All groups by their number of states, in 30 bins. {}", captions.join(" ")),
+        format!("All groups by their number of states, in 30 bins; the axis ends with the data. {}", captions.join(" ")),
         shown,
+        Remarks::default(),
     ));
     outcomes
 }
@@ -152,17 +170,23 @@ pub(crate) fn five_layers(context: &Context) -> Vec<Outcome> {
         let place =
             [("model", Cells::Text), ("layer", Cells::Integer), ("point", Cells::Text), ("quantity", Cells::Text), ("mean", Cells::Real)];
         let mut rows = Rows::new(&[&place[..], &BIN[..]].concat());
-        let mut panels = Vec::new();
+        let (mut panels, mut some_left_out) = (Vec::new(), false);
         for at in &layers {
             let groups = view.groups_at(*at);
             if groups.is_empty() {
                 return vec![Err(Skip::of(&view.label, "the layer has no groups"))];
             }
+            let alone = groups.iter().filter(|group| group.n == 1).count();
+            let left_out = if alone < groups.len() { alone } else { 0 };
+            some_left_out |= left_out > 0;
             for quantity in [Q, M, V] {
-                let mut values: Vec<f64> = groups.iter().map(quantity.of).collect();
+                // A state alone has no variance, whatever the group: one bar that would hide the others.
+                let is_left_out = |group: &Group| left_out > 0 && quantity.name == V.name && group.n == 1;
+                let mut values: Vec<f64> = groups.iter().filter(|group| !is_left_out(group)).map(quantity.of).collect();
                 let mean = values.iter().sum::<f64>() / values.len() as f64;
                 let end = percentile(&mut values, 0.99);
-                let bins = Bins::of(values.iter().map(|value| (*value, 1)), values[0], end, 50);
+                let counted = values.iter().map(|value| (*value, 1));
+                let bins = if end > values[0] { Bins::of(counted, values[0], end, 50) } else { Bins::at(end, counted) };
                 bins.push(
                     &mut rows,
                     &[
@@ -173,15 +197,30 @@ pub(crate) fn five_layers(context: &Context) -> Vec<Outcome> {
                         Cell::Real(mean),
                     ],
                 );
-                panels.push(distribution(quantity, &bins, mean, Paint::Series(view.series), layer_name(*at)));
+                let mut panel = distribution(quantity, &bins, mean, Paint::Series(view.series), layer_name(*at));
+                if left_out > 0 && quantity.name == V.name {
+                    panel.note = Text::plain(format!("without {} groups of one state", thousands(left_out as i64)));
+                }
+                panels.push(panel);
             }
         }
+        let remarks = Remarks::default().footnote("values above each 99th percentile are not shown".into());
         let caption = format!(
-            "Distributions of $Q(X_t)$, $M(X_t)$ and $V(X_t)$ of all groups below their 99th percentile in {}. The dashed line is the mean of all groups.",
-            tex::name(&view.name)
+            "Distributions of $Q(X_t)$, $M(X_t)$ and $V(X_t)$ of all groups below their 99th percentile in {}. The dashed line is the mean, values that are not shown included.{}",
+            tex::name(&view.name),
+            if some_left_out { " Groups of one state have $V(X_t) = 0$ by definition: they are left out of $V$." } else { "" }
         );
-        vec![finish(&context.name("fig14", view), panels, 3, rows, caption, view.shown_in_tables())]
+        let plate = finish(&context.name("fig14", view), panels, 3, rows, caption, view.shown_in_tables(), remarks);
+        vec![plate.map(with_mean)]
     })
+}
+
+/// Says what the dashed lines are.
+fn with_mean(mut plate: Plate) -> Plate {
+    if let Body::Panels(sheet) = &mut plate.body {
+        sheet.legend.push((Key::Line(Paint::Text, true), Text::plain("mean")));
+    }
+    plate
 }
 
 fn distribution(quantity: Quantity, bins: &Bins, mean: f64, paint: Paint, title: String) -> Panel {
@@ -191,7 +230,7 @@ fn distribution(quantity: Quantity, bins: &Bins, mean: f64, paint: Paint, title:
     Panel::new(Text::plain(title), x, y, vec![Mark::Bars(bins.bars(0.0, paint)), Mark::Vertical { x: mean, paint: Paint::Text }])
 }
 
-fn finish(name: &str, panels: Vec<Panel>, columns: usize, rows: Rows, caption: String, shown: Shown) -> Outcome {
+fn finish(name: &str, panels: Vec<Panel>, columns: usize, rows: Rows, caption: String, shown: Shown, remarks: Remarks) -> Outcome {
     let preferred = if columns > 1 { Preferred::Page } else { Preferred::Column };
     let sheet = Sheet { columns, ratio: if columns > 1 { 0.75 } else { 0.7 }, legend: Vec::new(), colour_bar: None, preferred, panels };
     let table = rows.table().map_err(|error| Skip::new(error.line()))?;
@@ -201,6 +240,7 @@ fn finish(name: &str, panels: Vec<Panel>, columns: usize, rows: Rows, caption: S
         numbers: vec![("", table)],
         caption,
         shown,
+        remarks,
         description: format!("{name}: histograms"),
     })
 }
@@ -214,6 +254,8 @@ mod tests {
         let values = [0.0, 0.1, 0.99, 1.0, 2.0, 3.0, 3.1].map(|value| (value, 2));
         let bins = Bins::of(values.into_iter(), 0.0, 3.0, 3);
         assert_eq!((bins.counts, bins.step), (vec![6, 2, 4], 1.0));
+        let one = Bins::at(0.0, [(0.0, 7)].into_iter());
+        assert_eq!((one.low, one.high, one.counts[24], one.most()), (-0.5, 0.5, 7, 7.0), "around the one value there is");
         assert_eq!(Bins::of([(5.0, 1)].into_iter(), 5.0, 5.0, 4).counts, [1, 0, 0, 0]);
     }
 }

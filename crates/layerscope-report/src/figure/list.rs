@@ -2,7 +2,10 @@
 
 use super::context::Context;
 use super::plate::Outcome;
-use super::{agreement, by_layer, diagram, embeddings, fits, frequency, histograms, profiles, shares, sinks, tables, tokens, trajectories};
+use super::{
+    agreement, by_layer, diagram, embeddings, final_norm, fits, frequency, histograms, profiles, shares, sinks, tables, tokens,
+    trajectories,
+};
 
 /// A figure or table that can be drawn.
 pub struct Figure {
@@ -143,7 +146,7 @@ pub const LIST: &[Figure] = &[
         also: &[],
         title: "Measures before and after the final norm",
         needs: "a model with a final norm",
-        draw: trajectories::machina3,
+        draw: final_norm::machina3,
     },
     Figure {
         id: "machina4",

@@ -5,7 +5,7 @@ use super::labels::{Wish, place};
 use super::legend::cross;
 use super::scatter;
 use super::scene::{Anchor, Area, Canvas, Item, Shape, Stroke};
-use super::sheet::{Bar, Label, Line, Mark, Panel};
+use super::sheet::{Bar, Fade, Label, Line, Mark, Panel};
 use super::theme::{Look, MARKER, marker};
 use super::ticks::Scale;
 
@@ -32,8 +32,22 @@ impl Frame {
     }
 }
 
-/// Draws the marks, each clipped as it should be. `dots_per_inch` says that points become pictures.
-pub(crate) fn draw(canvas: &mut impl Canvas, look: &Look, panel: &Panel, frame: &Frame, dots_per_inch: Option<f64>) {
+/// How points are drawn.
+pub(crate) struct Dots {
+    /// Where points become pictures.
+    pub dots_per_inch: Option<f64>,
+    /// How large points are.
+    pub radii: [(Fade, f64); 3],
+}
+
+impl Dots {
+    fn radius(&self, fade: Fade) -> f64 {
+        self.radii.iter().find(|(own, _)| *own == fade).map_or(1.0, |(_, radius)| *radius)
+    }
+}
+
+/// Draws the marks, each clipped as it should be.
+pub(crate) fn draw(canvas: &mut impl Canvas, look: &Look, panel: &Panel, frame: &Frame, dots: &Dots) {
     let mut clipped: Vec<Item> = Vec::new();
     let mut over: Vec<Item> = Vec::new();
     for mark in &panel.marks {
@@ -47,11 +61,11 @@ pub(crate) fn draw(canvas: &mut impl Canvas, look: &Look, panel: &Panel, frame: 
                         (x, y, *shade)
                     })
                     .collect();
-                let radius = scatter::radius(places.len());
+                let radius = dots.radius(*fade);
                 let look = &look.faded(*fade);
-                match dots_per_inch {
-                    Some(dots) => {
-                        let raster = scatter::picture(look, &places, radius, &frame.area, dots);
+                match dots.dots_per_inch {
+                    Some(resolution) => {
+                        let raster = scatter::picture(look, &places, radius, &frame.area, resolution);
                         clipped.add(Item::Picture { area: frame.area, raster });
                     }
                     None => scatter::circles(&mut clipped, look, &places, radius, &frame.area),

@@ -8,7 +8,6 @@ use layerscope_error::{Line, line, setting};
 
 use super::compose::{TITLE_ROW, compose, draw_footnote, draw_title};
 use super::context::Context;
-use super::data::View;
 use super::font::drawable;
 use super::list::{Figure, LIST};
 use super::plate::{Body, Plate};
@@ -49,8 +48,26 @@ pub struct Drawing {
     pub written: Vec<Written>,
     /// The figures that were not drawn, and why.
     pub skipped: Vec<Skipped>,
+    /// How else the runs differ than in their models; captions of figures of several runs say it too.
+    pub notes: Vec<String>,
     /// The LaTeX file that includes all of them.
     pub tex: PathBuf,
+}
+
+/// What happens while figures are drawn.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// The files of a figure are being written: whoever ends the process waits for them.
+    Saving,
+    /// All of them are there.
+    Saved(&'a Written),
+    /// So many figures of the list are drawn, or known not to be.
+    Done {
+        /// How many.
+        done: usize,
+        /// Of all that were asked for.
+        of: usize,
+    },
 }
 
 /// Points in a millimetre.
@@ -59,23 +76,24 @@ const POINTS_PER_MM: f64 = 72.0 / 25.4;
 const COLUMN_MM: f64 = 77.0;
 const PAGE_MM: f64 = 160.0;
 
-/// Draws every figure that the runs have data for into the folder `out`, which is created if needed. Calls `progress` after each figure.
-pub fn draw(runs: &[Run], settings: &Settings, out: &Path, progress: &mut dyn FnMut(&Written)) -> Result<Drawing> {
+/// Draws every figure that the runs have data for into the folder `out`, which is created if there is one. Tells `show` what happens.
+pub fn draw(runs: &[Run], settings: &Settings, out: &Path, show: &mut dyn FnMut(Step)) -> Result<Drawing> {
     check(runs, settings)?;
-    std::fs::create_dir_all(out).map_err(|error| Error::file(out, error.to_string()))?;
-    let context = Context { views: View::all(runs, settings), settings };
+    let context = Context::new(runs, settings);
     let wanted = |figure: &&Figure| settings.only.is_empty() || settings.only.iter().any(|name| figure.is_called(name));
     let figures: Vec<&Figure> = LIST.iter().filter(wanted).collect();
-    let mut done = in_parallel(&figures, &context, out, progress)?;
-    let mut drawing = Drawing { tex: out.join("figures.tex"), ..Drawing::default() };
+    let mut done = in_parallel(&figures, &context, out, show)?;
+    let mut drawing = Drawing { notes: context.differences.clone(), tex: out.join("figures.tex"), ..Drawing::default() };
     let mut document = String::from("% Figures and tables by Layerscope. \\usepackage{graphicx,booktabs,textcomp}\n");
-    done.sort_by_key(|(place, _)| *place);
-    for (_, part) in done {
+    done.sort_by_key(|(place, ..)| *place);
+    for (_, written, part) in done {
         document += &part.tex;
-        drawing.written.extend(part.written);
+        drawing.written.extend(written);
         drawing.skipped.extend(part.skipped);
     }
-    save(&drawing.tex, document.as_bytes())?;
+    if !drawing.written.is_empty() {
+        save(&drawing.tex, document.as_bytes())?;
+    }
     Ok(drawing)
 }
 
@@ -83,12 +101,18 @@ pub fn draw(runs: &[Run], settings: &Settings, out: &Path, progress: &mut dyn Fn
 #[derive(Default)]
 struct Part {
     tex: String,
-    written: Vec<Written>,
+    figures: Vec<Files>,
     skipped: Vec<Skipped>,
 }
 
-/// Every figure by the next free thread; which one is free changes nothing in the files.
-fn in_parallel(figures: &[&Figure], context: &Context, out: &Path, progress: &mut dyn FnMut(&Written)) -> Result<Vec<(usize, Part)>> {
+/// The files of a figure before they are written.
+type Files = Vec<(PathBuf, Vec<u8>)>;
+
+/// A row of the list by its place, with what was written of it.
+type Done = (usize, Vec<Written>, Part);
+
+/// Every figure by the next free thread; which one is free changes nothing in the files. They are written here, a figure at a time.
+fn in_parallel(figures: &[&Figure], context: &Context, out: &Path, show: &mut dyn FnMut(Step)) -> Result<Vec<Done>> {
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(figures.len()).min(8);
@@ -107,10 +131,18 @@ fn in_parallel(figures: &[&Figure], context: &Context, out: &Path, progress: &mu
         }
         drop(sender);
         let mut done = Vec::new();
+        show(Step::Done { done: 0, of: figures.len() });
         for result in receiver {
-            let (place, part) = result?;
-            part.written.iter().for_each(&mut *progress);
-            done.push((place, part));
+            let (place, mut part) = result?;
+            let mut written = Vec::new();
+            for files in std::mem::take(&mut part.figures) {
+                show(Step::Saving);
+                files.iter().try_for_each(|(path, bytes)| save(path, bytes))?;
+                written.push(Written { figure: figures[place].id, files: files.into_iter().map(|(path, _)| path).collect() });
+                show(Step::Saved(&written[written.len() - 1]));
+            }
+            done.push((place, written, part));
+            show(Step::Done { done: done.len(), of: figures.len() });
         }
         Ok(done)
     })
@@ -121,9 +153,12 @@ fn part(figure: &Figure, context: &Context, out: &Path) -> Result<Part> {
     let mut part = Part::default();
     for outcome in (figure.draw)(context) {
         match outcome {
-            Ok(plate) => {
+            Ok(mut plate) => {
+                if !plate.remarks.alone {
+                    plate.remarks = plate.remarks.together(&context.differences);
+                }
                 part.tex += &include(&plate, context.settings);
-                part.written.push(Written { figure: figure.id, files: write(&plate, context.settings, &look, out)? });
+                part.figures.push(files(&plate, context.settings, &look, out)?);
             }
             Err(skip) => part.skipped.push(Skipped { figure: figure.id, model: skip.model, reason: skip.reason }),
         }
@@ -164,33 +199,28 @@ pub(crate) fn scene(plate: &Plate, settings: &Settings, look: &Look) -> Option<S
         }
         Body::Table(_) => return None,
     };
-    if let Some(footnote) = plate.shown.footnote() {
+    for footnote in plate.shown.footnote().into_iter().chain(plate.remarks.footnotes().iter().map(String::as_str)) {
         draw_footnote(&mut scene, look, footnote);
     }
     scene.description = plate.description.clone();
     Some(scene)
 }
 
-fn write(plate: &Plate, settings: &Settings, look: &Look, out: &Path) -> Result<Vec<PathBuf>> {
+fn files(plate: &Plate, settings: &Settings, look: &Look, out: &Path) -> Result<Files> {
     let mut files = Vec::new();
-    let mut keep = |ending: &str, bytes: &[u8]| {
-        let path = out.join(format!("{}{ending}", plate.name));
-        save(&path, bytes)?;
-        files.push(path);
-        Ok::<(), Error>(())
-    };
+    let mut keep = |ending: &str, bytes: Vec<u8>| files.push((out.join(format!("{}{ending}", plate.name)), bytes));
     if let Body::Table(table) = &plate.body {
         for (format, ending) in [(Format::Markdown, ".md"), (Format::Csv, ".csv"), (Format::Latex, ".tex")] {
-            keep(ending, &printed(table, format)?)?;
+            keep(ending, printed(table, format)?);
         }
     }
     if let Some(scene) = scene(plate, settings, look) {
-        keep(".svg", svg::write(&scene, true).as_bytes())?;
-        keep(".pdf", &pdf::write(&scene)?)?;
-        keep(".png", &png::write(&scene)?)?;
+        keep(".svg", svg::write(&scene, true).into_bytes());
+        keep(".pdf", pdf::write(&scene)?);
+        keep(".png", png::write(&scene)?);
     }
     for (suffix, table) in &plate.numbers {
-        keep(&format!("{suffix}.csv"), &printed(table, Format::Csv)?)?;
+        keep(&format!("{suffix}.csv"), printed(table, Format::Csv)?);
     }
     Ok(files)
 }
@@ -212,6 +242,8 @@ fn include(plate: &Plate, settings: &Settings) -> String {
 
 /// Written beside and renamed, so that a file is whole or absent.
 fn save(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(folder).map_err(|error| Error::file(folder, error.to_string()))?;
     let part = path.with_extension("part");
     std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path)).map_err(|error| Error::file(path, error.to_string()))
 }

@@ -2,6 +2,7 @@
 
 use layerscope_error::{Line, line, setting};
 
+use super::remarks::Remarks;
 use super::scene::Scene;
 use super::sheet::{Preferred, Sheet};
 use super::shown::Shown;
@@ -31,6 +32,7 @@ pub(crate) struct Plate {
     pub caption: String,
     /// The states that it shows.
     pub shown: Shown,
+    pub remarks: Remarks,
     /// In plain words, for those who cannot see it.
     pub description: String,
 }
@@ -38,7 +40,8 @@ pub(crate) struct Plate {
 impl Plate {
     /// The whole caption, in LaTeX.
     pub fn full_caption(&self) -> String {
-        format!("{} {}", self.caption.trim(), self.shown.sentence()).trim().to_owned()
+        let said = [self.caption.trim(), self.shown.sentence()].into_iter().chain(self.remarks.sentences().iter().map(String::as_str));
+        said.filter(|sentence| !sentence.is_empty()).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -1,17 +1,22 @@
 //! Measures along the layers, one line per model.
 
-use super::by_layer::{SELECTED, is_selected, overall};
+use super::by_layer::curve;
 use super::context::Context;
 use super::data::{Key, Profile, Row, View};
 use super::fits::percentile;
+use super::over::Over;
 use super::plate::{Body, Outcome, Plate, Skip};
+use super::remarks::{Few, Remarks};
 use super::rows::{Kind as Cells, Rows, integer, real};
-use super::sheet::{Axis, Line, Mark, Paint, Panel, Preferred, Sheet};
-use super::shown::{Ranges, Shown};
+use super::sheet::{Axis, Key as LegendKey, Line, Mark, Paint, Panel, Preferred, Sheet};
+use super::shown::Shown;
 use super::tex;
 use super::text::Text;
 use super::ticks::{Kind, Scale};
+use super::trajectories::anisotropy_label;
+use crate::lead::is_selected;
 use crate::table::Cell;
+use crate::together::FEW_GROUPS;
 
 /// One panel: a measure and how its axis is called.
 pub(super) struct Curve {
@@ -20,17 +25,44 @@ pub(super) struct Curve {
     pub measure: &'static str,
     /// The first that the run has.
     pub variants: &'static [Option<&'static str>],
-    pub selections: &'static [&'static str],
     /// The spread to draw around the line, as a variant of the same measure.
     pub band: Option<&'static str>,
+    /// What the measure cannot exceed: no band does.
+    pub limits: (f64, f64),
     /// A value worth a thin line: 0, 1, -1.
     pub mark: Option<f64>,
-    /// Whether models may differ by orders of magnitude, and the larger ones go to an axis of their own.
-    pub sizes: bool,
+    /// What is done where models differ by orders of magnitude.
+    pub sizes: Sizes,
 }
 
-/// How many times its smallest the largest value is before the axis is logarithmic.
-const WIDE: f64 = 40.0;
+impl Curve {
+    /// What captions call the measure.
+    fn name(&self) -> String {
+        if self.label.contains('*') { self.measure.replace('_', " ") } else { self.label.to_owned() }
+    }
+}
+
+/// How models of very different sizes share a panel.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Sizes {
+    /// They do not differ so.
+    Alike,
+    /// The paper's way: one or two large models go to a second, logarithmic axis. All share one where a single model is so wide itself.
+    TwoAxes,
+    /// One axis, logarithmic for all.
+    OneAxis,
+}
+
+impl Sizes {
+    /// How many times its smallest the largest value is before the axis is logarithmic.
+    fn wide(self) -> f64 {
+        match self {
+            Sizes::Alike => f64::INFINITY,
+            Sizes::TwoAxes => 40.0,
+            Sizes::OneAxis => 20.0,
+        }
+    }
+}
 
 /// What is smaller than this part of the largest value is not on a logarithmic axis.
 const SMALLEST: f64 = 1e-5;
@@ -52,27 +84,26 @@ pub(super) struct Plan {
 pub(crate) fn shape1(context: &Context) -> Vec<Outcome> {
     const CURVE: Curve = Curve {
         variants: &[Some("batch4096"), Some("corpus"), None],
-        selections: &["sample", "all"],
         band: Some("batch4096_std"),
-        ..overall("", "anisotropy *λ*_{1} / Σ*λ*", "anisotropy_svd")
+        ..curve("", "anisotropy *λ*_{1} / Σ*λ*", "anisotropy_svd")
     };
     let kinds = [("Encoders", false), ("Decoders", true)];
     let mut panels = Vec::new();
     let mut rows = columns();
     let mut drawn = Vec::new();
     let mut sentences = Vec::new();
-    let mut shown = Shown::Any;
+    let (mut shown, mut label) = (Shown::Any, CURVE.label);
     for (title, causal) in kinds {
         let views: Vec<&View> = context.views.iter().filter(|view| (view.run.manifest.model.causal == Some(true)) == causal).collect();
         let mut lines = Vec::new();
         for view in views {
             let Some(found) = profile(view, &CURVE, false) else { continue };
-            let depth = found.profile.rows.iter().filter_map(|row| row.layer).max().unwrap_or(1).max(1) as f64;
             push(&mut rows, title, view, &CURVE, &found);
             shown = shown.and(view.shown(found.selection));
             let batches = if found.variant == CURVE.variants[0] { "" } else { " (of all states at once: the run has no batches)" };
             sentences.push(extremes(view, &found.profile) + batches);
-            lines.push(line(view, &found, |layer| layer as f64 / depth));
+            label = if label == anisotropy_label(CURVE.variants[0]) { label } else { anisotropy_label(found.variant) };
+            lines.push(line(view, &found, CURVE.limits, true));
             drawn.push(view.series);
         }
         if !lines.is_empty() {
@@ -88,8 +119,12 @@ pub(crate) fn shape1(context: &Context) -> Vec<Outcome> {
     let panels: Vec<Panel> = panels
         .into_iter()
         .map(|(title, lines)| {
-            let x = Axis::new(Text::plain("relative depth"), Scale::linear(-0.02, 1.02));
-            Panel::new(Text::plain(title), x, Axis::new(Text::math(CURVE.label), scale), lines.into_iter().map(Mark::Line).collect())
+            Panel::new(
+                Text::plain(title),
+                relative_axis(),
+                Axis::new(Text::math(label), scale),
+                lines.into_iter().map(Mark::Line).collect(),
+            )
         })
         .collect();
     let preferred = if panels.len() > 1 { Preferred::Page } else { Preferred::Column };
@@ -98,7 +133,7 @@ pub(crate) fn shape1(context: &Context) -> Vec<Outcome> {
         "Anisotropy (share of the largest eigenvalue of the covariance) by relative depth: means over batches of kept states, with bands of one standard deviation. By model: {}.",
         sentences.join("; ")
     );
-    vec![plate("shape1", sheet, rows, caption, shown)]
+    vec![plate("shape1", sheet, rows, caption, shown, Remarks::default())]
 }
 
 /// A profile with what is drawn around it.
@@ -112,12 +147,13 @@ struct Found {
 }
 
 fn profile(view: &View, curve: &Curve, over_groups: bool) -> Option<Found> {
-    let found = view.found(curve.measure, curve.variants, curve.selections);
-    // The table has one range. Groups know every other, but only what follows from them.
-    let (asked, own) = (view.frequency(), view.own_frequency());
-    let is_asked = asked == own && found.as_ref().is_some_and(|found| is_selected(found.selection));
-    if let Some(profile) = (over_groups && !is_asked).then(|| view.profile_over_groups(curve.measure)).flatten() {
-        return Some(Found { profile, selection: view.states.of("selected"), variant: None, band: None, range: asked });
+    let found = view.found(curve.measure, curve.variants);
+    // The table has one range, and all groups. Groups know every other range, but only what follows from them.
+    let asked = view.frequency();
+    let is_in_table = found.is_some() && (view.over_all || asked == view.own_frequency());
+    if let Some(profile) = (over_groups && !is_in_table).then(|| view.profile_over_groups(curve.measure)).flatten() {
+        let selection = view.states.of(if view.over_all { "all" } else { "selected" });
+        return Some(Found { profile, selection, variant: None, band: None, range: asked });
     }
     let found = found?;
     let batches = found.variant.is_some_and(|variant| curve.band.is_some_and(|band| band.starts_with(variant)));
@@ -125,42 +161,55 @@ fn profile(view: &View, curve: &Curve, over_groups: bool) -> Option<Found> {
         let key = Key { measure: curve.measure, variant: Some(band), selection: found.selection };
         Profile::of_last_step(view.rows(key))
     });
-    let range = own.filter(|_| is_selected(found.selection));
+    let range = view.own_frequency().filter(|_| is_selected(found.selection));
     Some(Found { profile: Profile::of_last_step(&found.rows), selection: found.selection, variant: found.variant, band, range })
 }
 
-fn line(view: &View, found: &Found, x: impl Fn(i64) -> f64) -> Line {
+/// The line of a run along its layers, or along their share of the depth; around it the spread over batches, or else one standard error.
+fn line(view: &View, found: &Found, (lowest, highest): (f64, f64), relative: bool) -> Line {
     let rows = &found.profile.rows;
-    let place = |row: &Row| x(row.layer.unwrap_or(0));
-    let mut line = Line { marker: Some(view.series), ..found.profile.line(Paint::Series(view.series), &x) };
-    if let Some(band) = &found.band {
-        let around = |row: &Row| {
-            let spread = band.rows.iter().find(|other| other.layer == row.layer && other.point == row.point)?.value?;
-            let value = row.value?;
-            Some((place(row), value - spread, value + spread))
-        };
-        line.band = rows.iter().filter_map(around).collect();
-    }
-    line
+    let depth = rows.iter().filter_map(|row| row.layer).max().unwrap_or(1).max(1) as f64;
+    let x = |layer: i64| if relative { layer as f64 / depth } else { layer as f64 };
+    let spread = |row: &Row| match &found.band {
+        Some(band) => band.rows.iter().find(|other| other.layer == row.layer && other.point == row.point)?.value,
+        None => row.se,
+    };
+    let around = |row: &Row| {
+        let (value, spread) = (row.value?, spread(row)?);
+        Some((x(row.layer.unwrap_or(0)), (value - spread).max(lowest), (value + spread).min(highest)))
+    };
+    let band = rows.iter().filter_map(around).collect();
+    Line { marker: Some(view.series), band, ..found.profile.line(Paint::Series(view.series), x) }
 }
 
 /// The figure of a plan.
 pub(super) fn draw(context: &Context, plan: &Plan) -> Outcome {
     let mut rows = columns();
     let (mut panels, mut drawn, mut sentences, mut hollow) = (Vec::new(), Vec::new(), Vec::new(), false);
-    let (mut ranges, mut shown) = (Ranges::default(), Shown::Any);
+    let (mut over, mut shown, mut few) = (Over::default(), Shown::Any, Few::default());
+    let (mut errors, mut marked) = (false, false);
     for curve in plan.curves {
         let mut lines = Vec::new();
         for view in &context.views {
             let Some(found) = profile(view, curve, plan.over_groups) else { continue };
-            ranges.push(view, found.range);
+            let name = curve.name();
+            match found.range {
+                Some(_) => over.measure(view, &name, found.range),
+                None => over.selection(view, &name, found.selection),
+            }
             shown = shown.and(view.shown(found.selection));
             push(&mut rows, curve.measure, view, curve, &found);
             if panels.is_empty() {
                 sentences.push(extremes(view, &found.profile));
             }
             hollow |= found.profile.before_norm.is_some();
-            lines.push(line(view, &found, |layer| layer as f64));
+            let own = line(view, &found, curve.limits, context.settings.relative_depth);
+            errors |= found.band.is_none() && !own.band.is_empty();
+            // A line of so few groups is marked; what it is over is said below.
+            let groups = few.push_found(view, curve.measure, found.variant, found.selection);
+            let dashed = plan.over_groups && groups.is_some_and(|groups| groups < FEW_GROUPS);
+            marked |= dashed;
+            lines.push(Line { dashed, ..own });
             drawn.push(view.series);
         }
         if !lines.is_empty() {
@@ -171,27 +220,30 @@ pub(super) fn draw(context: &Context, plan: &Plan) -> Outcome {
         return Err(missing(plan.curves));
     }
     let single = panels.len() == 1;
+    let mut legend = context.legend(&drawn, hollow);
+    if marked {
+        legend.push((LegendKey::Line(Paint::Quiet, true), Text::plain(format!("fewer than {FEW_GROUPS} groups"))));
+    }
     let sheet = Sheet {
         columns: plan.columns.min(panels.len()),
         ratio: if single { 0.72 } else { 0.92 },
-        legend: context.legend(&drawn, hollow),
+        legend,
         colour_bar: None,
         preferred: plan.preferred,
         panels,
     };
-    let range = if plan.curves[0].selections == SELECTED { format!(" Over {}.", ranges.words()) } else { String::new() };
-    plate(plan.id, sheet, rows, format!("{}{range} {}, by model: {}", plan.caption, plan.key, sentences.join("; ") + "."), shown)
+    let bands = if errors { " Bands are of one standard error." } else { "" };
+    let caption = format!("{} {}{bands} {}, by model: {}", plan.caption, over.sentence(), plan.key, sentences.join("; ") + ".");
+    plate(plan.id, sheet, rows, caption, shown, few.remarks())
 }
 
 /// A panel; lines of a very different size go to a second, logarithmic axis.
 fn panel(context: &Context, curve: &Curve, mut lines: Vec<Line>) -> Panel {
     let title = Text::plain(curve.title);
-    let last = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(1.0, f64::max);
-    let room = last * 0.02;
-    let x = Axis::new(Text::plain("layer"), Scale { kind: Kind::Layers, min: -room, max: last + room });
-    let mut large = if curve.sizes { very_large(&lines) } else { Vec::new() };
+    let x = if context.settings.relative_depth { relative_axis() } else { layer_axis(&lines) };
+    let mut large = if curve.sizes == Sizes::TwoAxes { very_large(&lines) } else { Vec::new() };
     // A final norm can change the size a hundredfold: then all share one logarithmic axis, or the others would lie flat on theirs.
-    let wide = curve.sizes && is_wide(lines.iter().enumerate().filter(|(i, _)| !large.contains(i)).map(|(_, line)| line));
+    let wide = is_wide(lines.iter().enumerate().filter(|(i, _)| !large.contains(i)).map(|(_, line)| line), curve.sizes.wide());
     if wide {
         large.clear();
     }
@@ -226,12 +278,22 @@ fn panel(context: &Context, curve: &Curve, mut lines: Vec<Line>) -> Panel {
     Panel { right, ..Panel::new(title, x, Axis::new(Text::math(curve.label), scale), marks) }
 }
 
-/// Whether the largest value is many times the smallest, none being negative.
-fn is_wide<'a>(lines: impl Iterator<Item = &'a Line>) -> bool {
+fn relative_axis() -> Axis {
+    Axis::new(Text::plain("relative depth"), Scale::linear(-0.02, 1.02))
+}
+
+fn layer_axis(lines: &[Line]) -> Axis {
+    let last = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(1.0, f64::max);
+    let room = last * 0.02;
+    Axis::new(Text::plain("layer"), Scale { kind: Kind::Layers, min: -room, max: last + room })
+}
+
+/// Whether the largest value is so many times the smallest, none being negative.
+fn is_wide<'a>(lines: impl Iterator<Item = &'a Line>, times: f64) -> bool {
     let values: Vec<f64> = lines.flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
     let high = values.iter().copied().fold(0.0, f64::max);
     let low = values.iter().copied().filter(|value| *value > high * SMALLEST).fold(high, f64::min);
-    high > WIDE * low && values.iter().all(|value| *value >= 0.0)
+    high > times * low && values.iter().all(|value| *value >= 0.0)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -313,7 +375,7 @@ fn missing(curves: &[Curve]) -> Skip {
     Skip::new(format!("no run has {}", names.join(", ")))
 }
 
-fn plate(id: &str, sheet: Sheet, rows: Rows, caption: String, shown: Shown) -> Outcome {
+fn plate(id: &str, sheet: Sheet, rows: Rows, caption: String, shown: Shown, remarks: Remarks) -> Outcome {
     let table = rows.table().map_err(|error| Skip::new(error.line()))?;
     let description = format!(
         "{id}: {}",
@@ -325,5 +387,5 @@ fn plate(id: &str, sheet: Sheet, rows: Rows, caption: String, shown: Shown) -> O
             .join("; ")
     );
     let (body, numbers) = (Body::Panels(sheet), vec![("", table)]);
-    Ok(Plate { name: id.into(), body, numbers, caption: caption.trim().into(), shown, description })
+    Ok(Plate { name: id.into(), body, numbers, caption: caption.trim().into(), shown, remarks, description })
 }

@@ -1,12 +1,13 @@
 //! Figure 5: what the squared norm is made of, layer by layer.
 
-use super::by_layer::{SELECTED, is_selected};
 use super::context::{Context, beside};
 use super::data::Profile;
+use super::over::Over;
 use super::plate::{Body, Outcome, Plate, Skip};
+use super::remarks::Few;
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, Bar, Key, Mark, Paint, Panel, Preferred, Sheet};
-use super::shown::{Ranges, Shown};
+use super::shown::Shown;
 use super::tex;
 use super::text::Text;
 use super::ticks::{Kind, Scale};
@@ -29,17 +30,16 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
         ("value", Cells::Real),
     ]);
     let (mut panels, mut outcomes, mut sentences, mut hollow) = (Vec::new(), Vec::new(), Vec::new(), false);
-    let (mut ranges, mut shown) = (Ranges::default(), Shown::Any);
+    let (mut ranges, mut shown, mut few) = (Over::default(), Shown::Any, Few::default());
     for view in &context.views {
-        let found =
-            |measure: &str| view.found(measure, &[None], SELECTED).map(|found| (Profile::of_last_step(&found.rows), found.selection));
+        let found = |measure: &str| view.found(measure, &[None]).map(|found| (Profile::of_last_step(&found.rows), found.selection));
         let parts: Option<Vec<_>> = PARTS.iter().map(|(measure, ..)| found(measure)).collect();
         let Some(parts) = parts else {
             outcomes.push(Err(Skip::of(&view.label, "the run lacks m_over_q, v_between_over_q or v_within_over_q")));
             continue;
         };
-        let range = view.own_frequency().filter(|_| is_selected(parts[0].1));
-        ranges.push(view, range);
+        ranges.selection(view, "", parts[0].1);
+        few.push_found(view, PARTS[0].0, None, parts[0].1);
         shown = shown.and(view.shown(parts[0].1));
         let mut bars = Vec::new();
         let mut heights: Vec<(i64, f64)> = Vec::new();
@@ -101,8 +101,8 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
         panels,
     };
     let caption = format!(
-        "Shares of the squared norm $Q(X)$ by layer: squared norm of the mean, variance between groups, and variance within groups. Over {}. {}",
-        ranges.words(),
+        "Shares of the squared norm $Q(X)$ by layer: squared norm of the mean, variance between groups, and variance within groups. {} {}",
+        ranges.sentence(),
         sentences.join(" ")
     );
     outcomes.push(rows.table().map_err(|error| Skip::new(error.line())).map(|table| Plate {
@@ -111,6 +111,7 @@ pub(crate) fn shares(context: &Context) -> Vec<Outcome> {
         numbers: vec![("", table)],
         caption: caption.trim().into(),
         shown,
+        remarks: few.remarks(),
         description: "fig5: stacked bars of the shares of Q by layer".into(),
     }));
     outcomes

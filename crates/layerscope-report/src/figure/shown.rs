@@ -1,7 +1,6 @@
-//! What captions say of the states and the groups that a figure shows.
+//! What captions say of the states that a figure shows.
 
 use super::data::View;
-use super::tex;
 use crate::states::States;
 
 /// The states that a figure shows.
@@ -64,37 +63,6 @@ impl View<'_> {
     }
 }
 
-/// Which groups a figure is of, run by run.
-#[derive(Default)]
-pub(crate) struct Ranges(Vec<(String, String)>);
-
-impl Ranges {
-    /// A run is shown with the groups of this range; with all of them where there is none.
-    pub fn push(&mut self, view: &View, range: Option<(i64, i64)>) {
-        let words = match range {
-            None => "all groups".to_owned(),
-            Some((low, high)) => {
-                let is_other = view.frequency().is_some_and(|asked| asked != (low, high));
-                let why = if is_other { ", the run's own range since it keeps no state to compute another from" } else { "" };
-                format!("groups with {} to {} states{why}", tex::count(low), tex::count(high))
-            }
-        };
-        let entry = (tex::name(&view.name), words);
-        if !self.0.contains(&entry) {
-            self.0.push(entry);
-        }
-    }
-
-    /// "groups with 10 to 100,000 states", for each run where they differ.
-    pub fn words(&self) -> String {
-        match &self.0[..] {
-            [] => "all groups".to_owned(),
-            [(_, first), others @ ..] if others.iter().all(|(_, words)| words == first) => first.clone(),
-            all => all.iter().map(|(name, words)| format!("{words} ({name})")).collect::<Vec<_>>().join("; "),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,12 +73,5 @@ mod tests {
         assert_eq!(Shown::of_all([Shown::Any, typical, typical, Shown::Any]), typical);
         assert_eq!(Shown::of_all([typical, all]), Shown::Mixed);
         assert_eq!(Shown::of_all([]).sentence(), "");
-    }
-
-    #[test]
-    fn ranges_are_said_once_where_all_runs_share_them() {
-        let range = |words: &str, name: &str| (name.to_owned(), words.to_owned());
-        assert_eq!(Ranges(vec![range("all groups", "a"), range("all groups", "b")]).words(), "all groups");
-        assert_eq!(Ranges(vec![range("x", "a"), range("y", "b")]).words(), "x (a); y (b)");
     }
 }

@@ -5,13 +5,16 @@
 
 use super::context::Context;
 use super::data::{Found, Profile, View};
+use super::over::Over;
 use super::plate::{Body, Outcome, Plate, Skip};
+use super::remarks::Few;
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, Key, Line, Mark, Paint, Panel, Preferred, Sheet};
 use super::shown::Shown;
 use super::tex;
 use super::text::Text;
 use super::ticks::{Kind, Scale};
+use crate::lead::SELECTIONS;
 use crate::states::{States, massive_line};
 use crate::table::{Cell, Table};
 
@@ -67,9 +70,16 @@ fn of_run(name: String, view: &View) -> Outcome {
         ("value", Cells::Real),
         ("se", Cells::Real),
     ]);
-    let share = profiles(view, &SHARE, &[States::All], &mut rows);
+    let (mut over, mut few) = (Over::default(), Few::default());
+    let mut of = |curve: &Curve, states: &[States]| {
+        let found = found(view, curve, states)?;
+        over.selection(view, curve.name, found[0].selection);
+        few.push_found(view, curve.measure, found[0].variant, found[0].selection);
+        Some(profiles(view, curve, &found, &mut rows))
+    };
+    let share = of(&SHARE, &[States::All]);
     let compared: Vec<(&Curve, Vec<Profile>)> =
-        CURVES.iter().filter_map(|curve| Some((curve, profiles(view, curve, &[States::All, States::Typical], &mut rows)?))).collect();
+        CURVES.iter().filter_map(|curve| Some((curve, of(curve, &[States::All, States::Typical])?))).collect();
     if compared.is_empty() {
         let reason = "anisotropy_svd, matrix_entropy and mean_cosine were not measured both with and without massive states";
         return Err(Skip::of(&view.label, reason));
@@ -91,15 +101,21 @@ fn of_run(name: String, view: &View) -> Outcome {
         name,
         body: Body::Panels(sheet),
         numbers,
-        caption: caption(view, share.as_deref(), &compared),
+        caption: caption(view, share.as_deref(), &compared, &over),
         shown: Shown::Any,
+        remarks: few.remarks(),
     })
 }
 
-/// The measure of these states each, and its numbers; none unless all of them have it.
-fn profiles(view: &View, curve: &Curve, states: &[States], rows: &mut Rows) -> Option<Vec<Profile>> {
-    let found = |states: &States| view.found_of(*states, curve.measure, curve.variants, &["all", "sample"]);
-    let found = states.iter().map(found).collect::<Option<Vec<_>>>()?;
+/// The measure of these states each, in the first variant and selection in which all of them have it.
+fn found(view: &View, curve: &Curve, states: &[States]) -> Option<Vec<Found<'static>>> {
+    let selections = SELECTIONS.into_iter().filter(|selection| !view.over_all || *selection != "selected");
+    let mut ways = curve.variants.iter().flat_map(|variant| selections.clone().map(move |selection| (*variant, selection)));
+    ways.find_map(|(variant, selection)| states.iter().map(|states| view.found_of(curve.measure, variant, states.of(selection))).collect())
+}
+
+/// The measure along the layers, and its numbers.
+fn profiles(view: &View, curve: &Curve, found: &[Found<'static>], rows: &mut Rows) -> Vec<Profile> {
     let profile = |found: &Found<'static>| {
         let profile = Profile::of_last_step(&found.rows);
         for row in profile.all() {
@@ -109,7 +125,7 @@ fn profiles(view: &View, curve: &Curve, states: &[States], rows: &mut Rows) -> O
         }
         profile
     };
-    Some(found.iter().map(profile).collect())
+    found.iter().map(profile).collect()
 }
 
 /// All states first, then those without the massive ones.
@@ -126,7 +142,7 @@ fn panel(curve: &Curve, profiles: &[Profile]) -> Panel {
     Panel::new(Text::default(), x, y, lines.into_iter().map(Mark::Line).collect())
 }
 
-fn caption(view: &View, share: Option<&[Profile]>, compared: &[(&Curve, Vec<Profile>)]) -> String {
+fn caption(view: &View, share: Option<&[Profile]>, compared: &[(&Curve, Vec<Profile>)], over: &Over) -> String {
     let names: Vec<&str> = share.iter().map(|_| SHARE.name).chain(compared.iter().map(|(curve, _)| curve.name)).collect();
     let missing: Vec<&str> = [&SHARE].into_iter().chain(&CURVES).map(|curve| curve.name).filter(|name| !names.contains(name)).collect();
     let step = view.steps().last().copied();
@@ -136,6 +152,7 @@ fn caption(view: &View, share: Option<&[Profile]>, compared: &[(&Curve, Vec<Prof
         tex::name(&view.name),
         names.join(", ")
     )];
+    sentences.push(over.sentence());
     sentences.extend(of_step(&view.run.layers, step).and_then(|layers| massive_line(&layers)).map(|line| line.replace('%', "\\%") + "."));
     sentences.extend(share.and_then(|profiles| profiles.first()).and_then(|share| at_the_largest(share, compared)));
     sentences.extend((!missing.is_empty()).then(|| format!("Not measured both ways: {}.", missing.join(", "))));

@@ -4,9 +4,11 @@ use super::Settings;
 use super::context::Context;
 use super::data::{View, bounded};
 use super::font::{NAME_CHARACTERS, drawable};
+use super::over::Over;
 use super::plate::{Body, Outcome, Plate, Skip};
+use super::remarks::Remarks;
 use super::rows::{Kind as Cells, Rows, integer};
-use super::shown::{Ranges, Shown};
+use super::shown::Shown;
 use super::tokens::chosen;
 use crate::error::{Error, Result};
 use crate::run::Run;
@@ -42,7 +44,7 @@ fn models<'a>(runs: impl Iterator<Item = &'a Run>) -> Result<Table> {
 ///
 /// Q is printed as the paper prints it: the sum of M and V, each rounded to one decimal. Names are as figures draw them.
 pub fn table2(runs: &[Run], settings: &Settings) -> Result<Table> {
-    let context = Context { views: View::all(runs, settings), settings };
+    let context = Context::new(runs, settings);
     let mut rows = columns();
     let mut reason = None;
     for view in &context.views {
@@ -70,7 +72,7 @@ fn sizes(views: &[View]) -> Result<Table> {
     for view in views {
         let facts = &view.run.manifest.corpus;
         let first = view.group_points().first().copied();
-        let selected = first.map(|at| view.selected_at(at).len() as i64);
+        let selected = first.map(|at| view.in_range(at) as i64);
         rows.push(&[Cell::Text(view.run.model()), count(facts.groups), integer(selected), count(facts.states), count(facts.documents)]);
     }
     rows.table()
@@ -122,6 +124,7 @@ pub(crate) fn outcome1(context: &Context) -> Vec<Outcome> {
         models(context.views.iter().map(|view| view.run)),
         "Models: number of layers including the input layer, width of the hidden states, heads, parameters.",
         Shown::Any,
+        Remarks::alone(),
     )]
 }
 
@@ -136,19 +139,20 @@ pub(crate) fn outcome2(context: &Context) -> Vec<Outcome> {
             rows.table(),
             "Number of states $n_t$ and $Q(X_t)$, $M(X_t)$, $V(X_t)$ of the tokens of figure 1.",
             view.shown_in_tables(),
+            Remarks::alone(),
         )]
     })
 }
 
 pub(crate) fn outcome3(context: &Context) -> Vec<Outcome> {
-    let mut ranges = Ranges::default();
-    context.views.iter().for_each(|view| ranges.push(view, view.frequency()));
+    let mut ranges = Over::default();
+    context.views.iter().for_each(|view| ranges.range(view, view.wanted_frequency()));
     let caption = format!("Groups and states per model. Selected: {}.", ranges.words());
-    vec![plate("table3", sizes(&context.views), &caption, Shown::Any)]
+    vec![plate("table3", sizes(&context.views), &caption, Shown::Any, Remarks::default())]
 }
 
-fn plate(name: &str, table: Result<Table>, caption: &str, shown: Shown) -> Outcome {
+fn plate(name: &str, table: Result<Table>, caption: &str, shown: Shown, remarks: Remarks) -> Outcome {
     let table = table.map_err(|error| Skip::new(error.line()))?;
     let (body, caption, description) = (Body::Table(table), caption.into(), name.into());
-    Ok(Plate { name: name.into(), body, numbers: Vec::new(), caption, shown, description })
+    Ok(Plate { name: name.into(), body, numbers: Vec::new(), caption, shown, remarks, description })
 }

@@ -63,6 +63,8 @@ pub(crate) struct Look {
     series: [Colour; 7],
     /// The part of the colour map that is seen well on the background.
     map: (f64, f64),
+    /// How far the first colour of the map is mixed with white, the last not at all: dark violet vanishes on black.
+    lift: f64,
     /// How far the colours of the map are mixed with grey, and then with the background.
     fade: (f64, f64),
     /// The same of what was not computed with: bright colours would vanish on white without some grey.
@@ -82,6 +84,7 @@ const SERIES: [Colour; 7] = [
 ];
 
 const GREY: Colour = Colour(128, 128, 128);
+const WHITE: Colour = Colour(255, 255, 255);
 
 const DASHES: [&[f64]; 4] = [&[], &[4.0, 1.6], &[1.3, 1.3], &[5.0, 1.5, 1.3, 1.5]];
 
@@ -96,6 +99,7 @@ impl Look {
             accent: Colour(200, 30, 50),
             series: SERIES,
             map: (0.0, 0.93),
+            lift: 0.0,
             fade: (0.0, 0.0),
             faint: (0.45, 0.62),
             dashes: false,
@@ -115,6 +119,7 @@ impl Look {
                     other => other.mix(Colour(255, 255, 255), 0.12),
                 }),
                 map: (0.22, 1.0),
+                lift: 0.25,
                 fade: (0.0, 0.0),
                 faint: (0.45, 0.5),
                 dashes: false,
@@ -139,7 +144,9 @@ impl Look {
     /// A place on the colour map, 0 to 1.
     pub fn map(&self, part: f64) -> Colour {
         let (low, high) = self.map;
-        viridis(low + (high - low) * part.clamp(0.0, 1.0)).mix(GREY, self.fade.0).mix(self.background, self.fade.1)
+        let part = part.clamp(0.0, 1.0);
+        let lifted = viridis(low + (high - low) * part).mix(WHITE, self.lift * (1.0 - part));
+        lifted.mix(GREY, self.fade.0).mix(self.background, self.fade.1)
     }
 
     /// The same with a paler colour map.
@@ -245,6 +252,7 @@ mod tests {
             };
             assert!(contrast(look.text) > 7.0 && contrast(look.quiet) > 4.5, "{theme:?}");
             assert!((0..7).all(|series| contrast(look.colour(series)) > 2.0), "{theme:?}");
+            assert!(contrast(look.map(0.0)) > 3.0, "{theme:?}: points of the lowest colour");
         }
     }
 }

@@ -8,6 +8,9 @@ const LARGEST: f64 = 1e290;
 /// More layers and steps than there are: beyond it, one more is no difference.
 const LARGEST_COUNT: f64 = 1e12;
 
+/// Room for half a marker, as a part of a scale.
+pub(crate) const MARKER: f64 = 0.02;
+
 /// How numbers become lengths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
@@ -81,6 +84,15 @@ impl Scale {
         self
     }
 
+    /// Wider where some of these numbers touch an end, or lie beyond it by at most this part of the scale: points are on it whole, or
+    /// far outside.
+    pub fn with_room_for(self, values: &[f64], beyond: f64) -> Scale {
+        let length = self.max - self.min;
+        let (marker, reach) = (MARKER * length, beyond * length);
+        let near = |value: &&f64| **value >= self.min - reach && **value <= self.max + reach;
+        values.iter().filter(near).fold(self, |scale, value| scale.including(value - marker).including(value + marker))
+    }
+
     pub fn linear(min: f64, max: f64) -> Scale {
         Scale { kind: Kind::Linear, min, max }
     }
@@ -98,15 +110,19 @@ impl Scale {
     /// At most about `room` labelled ticks, and the power of ten all labels have been divided by.
     pub fn ticks(&self, room: usize) -> (Vec<Tick>, i32) {
         match self.kind {
-            Kind::Linear => linear(self.min, self.max, room.max(2)),
+            Kind::Linear => linear_labelled(self.min, self.max, room.max(2)),
             Kind::Layers => (layers(self.min.ceil() as i64, self.max.floor() as i64, room.max(2)), 0),
             Kind::Log => {
                 let ticks = decades(self.min, self.max, room.max(2));
                 // Between two powers of ten there may be nothing round enough to be labelled: then as on a linear axis.
                 let labelled = ticks.iter().filter(|tick| tick.label.is_some()).count();
-                if labelled < 2 { linear(self.min, self.max, room.max(2)) } else { (ticks, 0) }
+                if labelled < 2 { linear_labelled(self.min, self.max, room.max(2)) } else { (ticks, 0) }
             }
-            Kind::Steps => (steps(self.min, self.max, room.max(2)), 0),
+            Kind::Steps => {
+                let ticks = steps(self.min, self.max, room.max(2));
+                let labelled = ticks.iter().filter(|tick| tick.label.is_some()).count();
+                if labelled < 2 { linear_labelled(self.min, self.max, room.max(2)) } else { (ticks, 0) }
+            }
             Kind::BeforeAfter => (
                 ["before", "after"].iter().enumerate().map(|(i, name)| Tick { value: i as f64, label: Some(Text::plain(*name)) }).collect(),
                 0,
@@ -118,6 +134,13 @@ impl Scale {
 /// What an axis can show: numbers whose powers of ten are numbers themselves, with room around them. Smaller ones are 0.
 fn drawable(value: f64) -> f64 {
     if value.abs() < SMALLEST { 0.0 } else { value.clamp(-LARGEST, LARGEST) }
+}
+
+/// With more steps than there is room for where only so at least two are labelled: one number alone tells no scale.
+fn linear_labelled(min: f64, max: f64, room: usize) -> (Vec<Tick>, i32) {
+    let mut rooms = (room..room + 6).map(|room| linear(min, max, room));
+    let first = rooms.next().unwrap_or_default();
+    if first.0.len() < 2 { rooms.find(|(ticks, _)| ticks.len() > 1).unwrap_or(first) } else { first }
 }
 
 /// Steps of 1, 2, 2.5 or 5 times a power of ten.
@@ -221,6 +244,27 @@ mod tests {
         assert_eq!(labels(Scale::linear(0.0, 40_000.0), 4), ["0", "1", "2", "3", "4"]);
         let (ticks, factor) = Scale::linear(0.0, 3.1e5).ticks(3);
         assert_eq!((factor, ticks.last().unwrap().value, ticks.last().unwrap().label.clone()), (5, 2e5, Some(Text::plain("2"))));
+    }
+
+    #[test]
+    fn every_axis_has_two_labels() {
+        // A step of 0.5 has room, and only 0 lies on it.
+        assert_eq!(labels(Scale::linear(-0.45, 0.35), 2), ["−0.4", "−0.2", "0.0", "0.2"]);
+        for (low, high) in [(-0.45, 0.35), (0.51, 0.99), (-1.04, -0.97), (101.0, 199.0), (3.2, 3.3)] {
+            for room in 1..8 {
+                assert!(labels(Scale::linear(low, high), room).len() > 1, "{low} to {high}, {room}");
+                assert!(labels(Scale { kind: Kind::Steps, min: low.abs() * 1e3, max: low.abs() * 1e3 + 900.0 }, room).len() > 1);
+            }
+        }
+    }
+
+    #[test]
+    fn points_are_whole_or_outside() {
+        let scale = Scale::linear(0.0, 100.0);
+        assert_eq!(scale.with_room_for(&[50.0, 99.0, 101.5, 103.0], MARKER), Scale::linear(0.0, 103.5));
+        assert_eq!(scale.with_room_for(&[2.0, 98.0, -40.0], 0.1), scale);
+        assert_eq!(scale.with_room_for(&[1.0, -8.0], MARKER), Scale::linear(-1.0, 100.0));
+        assert_eq!(scale.with_room_for(&[1.0, -8.0], 0.1), Scale::linear(-10.0, 100.0));
     }
 
     #[test]

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use layerscope_error::{line, setting};
 
-use super::context::{Context, layer_name};
+use super::context::{Context, layer_name, title_at};
 use super::data::{Point, View};
-use super::fits::{M, V, clouds, colours, fit, outside, panel};
+use super::fits::{M, V, clouds, colours, fit, outside, panel, percentile};
 use super::font::{NAME_CHARACTERS, drawable};
 use super::groups::{Group, Token, shown_rows};
+use super::over::Over;
 use super::plate::{Body, Outcome, Plate, Skip};
+use super::remarks::Remarks;
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, ColourBar, Fade, Key, Label, Mark, Paint, Panel, Preferred, Sheet};
-use super::shown::Ranges;
 use super::tex;
 use super::text::{Text, decimals};
 use super::ticks::{Kind, Scale};
@@ -26,7 +27,14 @@ pub(crate) struct Projected {
     pub is_mean: bool,
     pub x: f64,
     pub y: f64,
+    /// What the axes explain of the variance of means and origin; known on rows of means.
+    pub explained: Option<[f64; 2]>,
 }
+
+/// Axes end where this share of the states lies beyond either end: a few far ones would press the others together.
+const OUTSIDE: f64 = 0.005;
+/// States that lie beyond that by at most this part of the axis are not far, and on it all the same.
+const FAR: f64 = 0.1;
 
 /// The kept states at every layer, in the reference library's view.
 pub(crate) fn kept(view: &View) -> BTreeMap<i64, (Point, Vec<Projected>)> {
@@ -38,7 +46,9 @@ pub(crate) fn kept(view: &View) -> BTreeMap<i64, (Point, Vec<Projected>)> {
         let (Cell::Real(x), Cell::Real(y)) = (cell("x", *row), cell("y", *row)) else { return None };
         let id = if let Cell::Integer(id) = cell("group_id", *row) { Some(id) } else { None };
         let token = Token { id, name: group.to_owned() };
-        Some(Projected { token, n, is_mean: cell("role", *row) == Cell::Text("mean"), x, y })
+        let share = |name: &str| if let Cell::Real(share) = cell(name, *row) { Some(share) } else { None };
+        let explained = share("explained_x").zip(share("explained_y")).map(|(x, y)| [x, y]);
+        Some(Projected { token, n, is_mean: cell("role", *row) == Cell::Text("mean"), x, y, explained })
     };
     // The points of a layer come in the order of the computation, and the last one stays.
     for ((layer, point), rows) in shown_rows(table, view.states) {
@@ -126,20 +136,21 @@ fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]
         text: Text::plain(drawable(&state.token.name, NAME_CHARACTERS)),
         paint: Paint::Map(shade(state)),
     };
-    let axis = |label: &str, of: fn(&Projected) -> f64| {
-        Axis::new(Text::plain(label), Scale::around(Kind::Linear, states.iter().map(|state| of(state)).chain([0.0])))
+    let explained = means.iter().find_map(|mean| mean.explained);
+    let axis = |component: usize, of: fn(&Projected) -> f64| {
+        let mut values: Vec<f64> = ordered.iter().map(|state| of(state)).collect();
+        let ends = if values.is_empty() { [0.0; 2] } else { [OUTSIDE, 1.0 - OUTSIDE].map(|part| percentile(&mut values, part)) };
+        // Means and the origin are always seen.
+        let seen = means.iter().map(|mean| of(mean)).chain(ends).chain([0.0]);
+        let share = explained.map_or(String::new(), |shares| format!(" ({} % of the variance)", decimals(100.0 * shares[component], 1)));
+        Axis::new(Text::plain(format!("PC {}{share}", component + 1)), Scale::around(Kind::Linear, seen).with_room_for(&values, FAR))
     };
     let marks = vec![
         Mark::Points { points, fade: Fade::Pale },
         Mark::Cross { x: 0.0, y: 0.0 },
         Mark::Labels(means.iter().map(|mean| label(mean)).collect()),
     ];
-    let mut panel = Panel::new(
-        Text::plain(format!("{}, {}", view.label, layer_name(at))),
-        axis("PC 1", |state| state.x),
-        axis("PC 2", |state| state.y),
-        marks,
-    );
+    let mut panel = Panel::new(title_at(view, at), axis(0, |state| state.x), axis(1, |state| state.y), marks);
     panel.equal = true;
     // As high as the data ask for, within reason.
     let (wide, high) = (panel.x.scale.max - panel.x.scale.min, panel.y.scale.max - panel.y.scale.min);
@@ -152,8 +163,9 @@ fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]
         colour_bar: Some(ColourBar { label: Text::math("log_{10} *n*_{t}"), scale: logs }),
         preferred: Preferred::Page,
     };
+    let shares = if explained.is_some() { " Percentages are of the variance of means and origin." } else { "" };
     let caption = format!(
-        "States of {} tokens in {} at {}, projected onto two principal components of their means and the origin ($\\times$). Means are outlined.",
+        "States of {} tokens in {} at {}, projected onto two principal components of their means and the origin ($\\times$). Means are outlined.{shares} States far beyond their 0.5 and 99.5 percentiles are not shown.",
         means.len(),
         tex::name(&view.name),
         layer_name(at)
@@ -166,6 +178,7 @@ fn projection(name: String, view: &View, at: (i64, Point), states: &[&Projected]
         numbers,
         caption,
         shown: view.shown_in_tables(),
+        remarks: Remarks::default(),
     })
 }
 
@@ -198,8 +211,8 @@ fn among_all(name: String, view: &View, at: (i64, Point), chosen: &[Token]) -> O
     }
     let logs = colours(groups.iter());
     let line = fit(&groups, (M, V));
-    let clouds = clouds(&groups, (M, V), Fade::Pale, |group| logs.place(group.log_n()));
-    let mut panel = panel(&groups, (M, V), line, Text::plain(format!("{}, {}", view.label, layer_name(at))), clouds);
+    let clouds = clouds(&groups, (M, V), Fade::Pale, |group| group.selected, |group| logs.place(group.log_n()));
+    let mut panel = panel(&groups, (M, V), line, title_at(view, at), clouds);
     let inside = |scale: Scale, values: Vec<f64>| values.into_iter().fold(scale, |scale, value| scale.including(value));
     panel.x.scale = inside(panel.x.scale, tokens.iter().map(|group| group.m).collect());
     panel.y.scale = inside(panel.y.scale, tokens.iter().map(|group| group.v).collect());
@@ -249,8 +262,8 @@ fn among_all(name: String, view: &View, at: (i64, Point), chosen: &[Token]) -> O
         let (slope, count) = (tex::number(line.slope, 3), tex::count(groups.len() as i64));
         format!(" The line is fitted to all {count} groups: slope {slope}, $R^2$ {}.", tex::r2(line.r2))
     });
-    let mut ranges = Ranges::default();
-    ranges.push(view, view.frequency());
+    let mut ranges = Over::default();
+    ranges.range(view, view.frequency());
     let others = match (faint, view.frequency()) {
         (false, _) => String::new(),
         (true, None) => " Special tokens are faint.".into(),
@@ -264,5 +277,5 @@ fn among_all(name: String, view: &View, at: (i64, Point), chosen: &[Token]) -> O
     );
     let numbers = vec![("", rows.table().map_err(|error| Skip::new(error.line()))?)];
     let description = format!("{name}: V against M, slope {}", line.map_or("undefined".into(), |line| decimals(line.slope, 3)));
-    Ok(Plate { name, body: Body::Panels(sheet), numbers, caption, shown: view.shown_in_tables(), description })
+    Ok(Plate { name, body: Body::Panels(sheet), numbers, caption, shown: view.shown_in_tables(), remarks: Remarks::default(), description })
 }

@@ -1,10 +1,12 @@
-//! Over training, and before and after the final norm.
+//! Over training: hidden states and embedding matrices, step by step.
 
 use layerscope_error::line;
 
 use super::context::Context;
 use super::data::{Found, Key, Point, Profile, Row, View, bounded};
+use super::over::Over;
 use super::plate::{Body, Outcome, Plate, Skip, matrices_come_from};
+use super::remarks::{Few, Remarks};
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, ColourBar, Key as LegendKey, Line, Mark, Paint, Panel, Preferred, Sheet};
 use super::shown::Shown;
@@ -15,10 +17,8 @@ use crate::table::{Cell, Table};
 
 /// The paper's own estimator: a line through the origin, fitted to batches, which are averaged.
 const DIMENSION: &[Option<&str>] = &[Some("twonn_razzhigaev")];
-const ANISOTROPY: &[Option<&str>] = &[Some("corpus"), Some("batch4096"), None];
 /// The paper averages batches too; a run that kept no states has none.
 const ANISOTROPY_OF_BATCHES: &[Option<&str>] = &[Some("batch4096"), Some("corpus"), None];
-const SAMPLE: &[&str] = &["sample", "all"];
 
 /// The Shape of Learning, figure 2: intrinsic dimension averaged over blocks, by step.
 ///
@@ -35,7 +35,7 @@ pub(crate) fn shape2(context: &Context) -> Vec<Outcome> {
     let (mut lines, mut drawn, mut outcomes, mut sentences) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut shown = Shown::Any;
     for view in &context.views {
-        let found = view.found("intrinsic_dimension", DIMENSION, SAMPLE).filter(|_| view.is_trajectory());
+        let found = view.found("intrinsic_dimension", DIMENSION).filter(|_| view.is_trajectory());
         let Some(found) = found else {
             let reason = "the run is not a trajectory (layerscope track) with the variant twonn_razzhigaev of intrinsic_dimension";
             outcomes.push(Err(Skip::of(&view.label, reason)));
@@ -74,11 +74,19 @@ pub(crate) fn shape2(context: &Context) -> Vec<Outcome> {
     outcomes
 }
 
+/// The name of an axis of anisotropy of this variant.
+pub(super) fn anisotropy_label(variant: Option<&str>) -> &'static str {
+    match variant {
+        Some("batch4096") => "*λ*_{1} / Σ*λ* in batches of ≤ 4,096",
+        _ => "anisotropy *λ*_{1} / Σ*λ*",
+    }
+}
+
 /// The Shape of Learning, figures 3 and 4: anisotropy by layer, one line per step, one model.
 pub(crate) fn shape3(context: &Context) -> Vec<Outcome> {
     context.each(|view| {
         let steps = view.steps();
-        let found = view.found("anisotropy_svd", ANISOTROPY_OF_BATCHES, SAMPLE).filter(|_| view.is_trajectory());
+        let found = view.found("anisotropy_svd", ANISOTROPY_OF_BATCHES).filter(|_| view.is_trajectory());
         let Some(found) = found else {
             return vec![Err(Skip::of(&view.label, "the run is not a trajectory (layerscope track) with anisotropy_svd"))];
         };
@@ -106,7 +114,7 @@ pub(crate) fn shape3(context: &Context) -> Vec<Outcome> {
         let last = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(1.0, f64::max);
         let heights: Vec<f64> = lines.iter().flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
         let x = Axis::new(Text::plain("layer"), Scale { kind: Kind::Layers, min: 0.0, max: last * 1.02 });
-        let y = Axis::new(Text::math("anisotropy *λ*_{1} / Σ*λ*"), Scale::from_zero(heights));
+        let y = Axis::new(Text::math(anisotropy_label(found.variant)), Scale::from_zero(heights));
         let panel = Panel::new(context.title(view), x, y, lines.into_iter().map(Mark::Line).collect());
         let bar = ColourBar { label: Text::plain("training step"), scale };
         let caption = format!(
@@ -150,7 +158,7 @@ impl Place {
             Place::Input => matrix(Point::InputEmbedding),
             Place::Output => matrix(Point::OutputEmbedding),
             Place::LastState => {
-                let Some(Found { mut rows, selection, .. }) = view.found(measure, variants, &["all", "sample", "selected"]) else {
+                let Some(Found { mut rows, selection, .. }) = view.found(measure, variants) else {
                     return (Vec::new(), "all");
                 };
                 let last = rows.iter().map(|row| (row.layer, row.point)).max();
@@ -197,7 +205,7 @@ fn by_step_or_size(
     ]);
     let (mut panels, mut drawn) = (Vec::new(), Vec::new());
     let mut used = vec![false; variants.len()];
-    let mut shown = Shown::Any;
+    let (mut shown, mut over, mut few) = (Shown::Any, Over::default(), Few::default());
     for place in [Place::Input, Place::Output, Place::LastState] {
         let (mut lines, mut markers) = (Vec::new(), Vec::new());
         for view in &context.views {
@@ -222,6 +230,8 @@ fn by_step_or_size(
                 }
                 if place == Place::LastState {
                     shown = shown.and(view.shown(selection));
+                    over.selection(view, "", selection);
+                    few.push_found(view, measure, names[0], selection);
                 }
                 drawn.push(view.series);
                 used[i] = true;
@@ -260,102 +270,12 @@ fn by_step_or_size(
         };
         legend.extend(keys.into_iter().zip(variants).map(|(key, (name, _))| (key, Text::plain(*name))));
     }
-    finish(id.into(), panels, legend, None, numbers, caption.into(), shown)
+    let states = if over.is_empty() { String::new() } else { format!(" Hidden states: {}.", over.words()) };
+    let plate = finish(id.into(), panels, legend, None, numbers, format!("{caption}{states}"), shown);
+    plate.map(|plate| Plate { remarks: few.remarks(), ..plate })
 }
 
-/// What the final norm does: measures just before it and just after it.
-pub(crate) fn machina3(context: &Context) -> Vec<Outcome> {
-    const MEASURES: [(&str, &str, &[Option<&str>]); 4] = [
-        ("mean_cosine", "mean cosine", &[None]),
-        ("anisotropy_svd", "anisotropy *λ*_{1} / Σ*λ*", ANISOTROPY),
-        ("isoscore", "IsoScore", &[None]),
-        ("m_over_q", "*M*(*X*) / *Q*(*X*)", &[None]),
-    ];
-    let training = context.views.iter().any(View::is_trajectory);
-    let mut numbers = Rows::new(&[
-        ("model", Cells::Text),
-        ("measure", Cells::Text),
-        ("selection", Cells::Text),
-        ("step", Cells::Integer),
-        ("before", Cells::Real),
-        ("after", Cells::Real),
-    ]);
-    let (mut panels, mut drawn, mut sentences) = (Vec::new(), Vec::new(), Vec::new());
-    let mut shown = Shown::Any;
-    for (measure, label, variants) in MEASURES {
-        let mut lines = Vec::new();
-        for view in &context.views {
-            let Some(found) = view.found(measure, variants, &["all", "sample", "selected"]) else { continue };
-            let pairs = before_and_after(&found.rows);
-            if pairs.is_empty() || (training && !view.is_trajectory()) {
-                continue;
-            }
-            shown = shown.and(view.shown(found.selection));
-            drawn.push(view.series);
-            pairs.iter().for_each(|(step, before, after)| {
-                let place = [Cell::Text(view.run.model()), Cell::Text(measure), Cell::Text(found.selection), integer(*step)];
-                numbers.push(&[&place[..], &[real(Some(*before)), real(Some(*after))]].concat())
-            });
-            let last = pairs[pairs.len() - 1];
-            if measure == "mean_cosine" {
-                sentences.push(format!(
-                    "{}: mean cosine {} before, {} after.",
-                    tex::name(&view.name),
-                    tex::number(last.1, 3),
-                    tex::number(last.2, 3)
-                ));
-            }
-            if training {
-                let line = |of: fn(&(Option<i64>, f64, f64)) -> f64| {
-                    pairs.iter().map(|pair| (pair.0.unwrap_or(0) as f64, Some(of(pair)))).collect()
-                };
-                lines.push(Line { dashed: true, marker: None, ..Line::of_series(line(|pair| pair.1), view.series) });
-                lines.push(Line::of_series(line(|pair| pair.2), view.series));
-            } else {
-                lines.push(Line::of_series(vec![(0.0, Some(last.1)), (1.0, Some(last.2))], view.series));
-            }
-        }
-        if lines.is_empty() {
-            continue;
-        }
-        panels.push(if training {
-            panel_of_steps("", label, lines)
-        } else {
-            let heights: Vec<f64> = lines.iter().flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
-            let y = Axis::new(Text::math(label), Scale::from_zero(heights));
-            let x = Axis::new(Text::plain("final norm"), Scale::around(Kind::BeforeAfter, []));
-            Panel::new(Text::default(), x, y, lines.into_iter().map(Mark::Line).collect())
-        });
-    }
-    if panels.is_empty() {
-        return vec![Err(Skip::new("no run has measures both before and after a final norm"))];
-    }
-    let mut legend = context.legend(&drawn, false);
-    if training {
-        legend.extend([
-            (LegendKey::Line(Paint::Quiet, true), Text::plain("before the final norm")),
-            (LegendKey::Line(Paint::Quiet, false), Text::plain("after")),
-        ]);
-    }
-    let caption = format!("Effect of the final norm: measures just before and just after it. {}", sentences.join(" "));
-    vec![finish("machina3".into(), panels, legend, None, numbers, caption, shown)]
-}
-
-/// Step, value at the last block, value after the final norm.
-fn before_and_after(rows: &[Row]) -> Vec<(Option<i64>, f64, f64)> {
-    let mut pairs: Vec<(Option<i64>, f64, f64)> = rows
-        .iter()
-        .filter(|row| row.point == Point::FinalNorm)
-        .filter_map(|after| {
-            let before = rows.iter().find(|row| row.point == Point::Block && row.layer == after.layer && row.step == after.step)?;
-            Some((after.step, before.value?, after.value?))
-        })
-        .collect();
-    pairs.sort_by_key(|pair| pair.0);
-    pairs
-}
-
-fn panel_of_steps(title: &str, label: &str, lines: Vec<Line>) -> Panel {
+pub(super) fn panel_of_steps(title: &str, label: &str, lines: Vec<Line>) -> Panel {
     let steps = lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x);
     let x = Axis::new(Text::plain("training step"), Scale::around(Kind::Steps, steps));
     let heights: Vec<f64> = lines.iter().flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
@@ -363,7 +283,7 @@ fn panel_of_steps(title: &str, label: &str, lines: Vec<Line>) -> Panel {
     Panel::new(Text::plain(title), x, y, lines.into_iter().map(Mark::Line).collect())
 }
 
-fn finish(
+pub(super) fn finish(
     name: String,
     panels: Vec<Panel>,
     legend: Vec<(LegendKey, Text)>,
@@ -377,5 +297,13 @@ fn finish(
     let sheet = Sheet { columns, ratio: if columns > 1 { 0.92 } else { 0.75 }, legend, colour_bar, preferred, panels };
     let table: Table = numbers.table().map_err(|error| Skip::new(error.line()))?;
     let description = format!("{name}: {}", sheet.panels.iter().map(|panel| panel.y.label.characters()).collect::<Vec<_>>().join(", "));
-    Ok(Plate { name, body: Body::Panels(sheet), numbers: vec![("", table)], caption: caption.trim().into(), shown, description })
+    Ok(Plate {
+        name,
+        body: Body::Panels(sheet),
+        numbers: vec![("", table)],
+        caption: caption.trim().into(),
+        shown,
+        remarks: Remarks::default(),
+        description,
+    })
 }

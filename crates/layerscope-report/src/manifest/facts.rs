@@ -114,6 +114,16 @@ pub struct Shard {
     pub count: u32,
 }
 
+/// A part of a run that was measured with `--split`: a run of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Part {
+    /// The value that all of its documents have in the column.
+    pub value: String,
+    /// Its folder, in that of the run.
+    pub folder: String,
+}
+
 /// A range of frequencies, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

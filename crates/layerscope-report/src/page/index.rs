@@ -6,15 +6,18 @@ use std::path::Path;
 use layerscope_stats::measure::MEASURES;
 use serde_json::{Map, Value, json};
 
-use super::Settings;
 use super::block::Block;
 use super::cut::{Cut, Holder};
 use super::steps::{Parts, Projection, StepSource, steps_of};
 use super::token_components;
+use super::views::{self, View};
+use super::{BOOK, Settings};
 use crate::error::{Error, Result};
+use crate::lead::{SELECTIONS, lacks_selected};
 use crate::manifest::Manifest;
 use crate::run::{Run, stored_table};
 use crate::states::{States, has_typical_groups, massive_line};
+use crate::together::differences;
 
 /// The tables that are cut by point, those of small blocks first.
 pub(super) const LARGE: [&str; 6] = ["spectra", "massive", "components", "tokens", "groups", TOKEN_COMPONENTS];
@@ -34,8 +37,9 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Of a run that was read; tables that only the page wants stay on disk.
-    pub fn of(run: &'a Run) -> Result<Source<'a>> {
+    /// Of a run that was read, with the tables that some views read; those that only the page wants stay on disk.
+    pub fn of(run: &'a Run, only: &[&View]) -> Result<Source<'a>> {
+        let kinds: Vec<&'static str> = LARGE.into_iter().filter(|kind| views::read(only, kind)).collect();
         let cut = |kind: &'static str| {
             let table = match kind {
                 "spectra" => &run.spectra,
@@ -47,19 +51,17 @@ impl<'a> Source<'a> {
             };
             table.as_ref().map(|table| Cut::new(kind, Holder::Memory(table)))
         };
-        Source::new(Cow::Borrowed(run), LARGE.into_iter().filter_map(cut).collect::<Result<_>>()?, Parts::Some)
+        let cuts = kinds.iter().filter_map(|kind| cut(kind)).collect::<Result<_>>()?;
+        let projections = if views::read(only, "projections") { Projection::all(run, Parts::Some)? } else { Vec::new() };
+        Ok(Source { cuts, steps: steps_of(run, Parts::Some, &kinds)?, projections, run: Cow::Borrowed(run) })
     }
 
     /// Of a run on disk, whose large tables stay there.
     pub fn open(folder: &Path) -> Result<Source<'static>> {
         let run = Run::open_small(folder)?;
         let cuts = cuts_in(folder, &run.manifest, &LARGE)?;
-        Source::new(Cow::Owned(run), cuts, Parts::All)
-    }
-
-    fn new(run: Cow<'a, Run>, cuts: Vec<Cut<'a>>, parts: Parts) -> Result<Source<'a>> {
-        let (steps, projections) = (steps_of(&run, parts)?, Projection::all(&run, parts)?);
-        Ok(Source { run, cuts, steps, projections })
+        let (steps, projections) = (steps_of(&run, Parts::All, &LARGE)?, Projection::all(&run, Parts::All)?);
+        Ok(Source { run: Cow::Owned(run), cuts, steps, projections })
     }
 
     /// Every large table of its own, and the name of its blocks without their number.
@@ -131,7 +133,7 @@ pub(super) fn common(sources: &[Source], labels: &[String], title: &str, setting
             kept.push((name, block));
         };
         small("layers", Block::table(&run.layers, &[], &[]));
-        if let Some(table) = &run.norms {
+        if let Some(table) = run.norms.as_ref().filter(|_| views::read(&settings.only, "norms")) {
             small("norms", Block::table(table, &[], &[]));
         }
         if let Some(names) = source.cuts.iter().find_map(Cut::names) {
@@ -148,14 +150,26 @@ pub(super) fn common(sources: &[Source], labels: &[String], title: &str, setting
         .iter()
         .map(|m| json!({"name": m.name, "family": m.family.name(), "formula": m.formula, "source": m.source, "counts": m.counts, "variants": m.variants}))
         .collect();
+    if let Some(table) = &settings.findings {
+        kept.push(("findings".to_owned(), Block::table(table, &[], &[])));
+    }
+    let runs: Vec<&Run> = sources.iter().map(|source| source.run.as_ref()).collect();
     let index = json!({
         "format": 1, "program": env!("CARGO_PKG_VERSION"), "title": title,
         "frequency": settings.frequency.as_ref().map(|range| [*range.start(), *range.end()]),
-        "states": States::lead(&sources.iter().map(|source| source.run.as_ref()).collect::<Vec<_>>()).name(),
-        "measures": measures, "runs": entries,
+        "states": States::lead(&runs).name(), "differences": differences(&runs),
+        "selections": selections(&runs), "measures": measures, "runs": entries, "views": views::names(&settings.only), "book": BOOK,
+        "findings": settings.findings.as_ref().map(|_| "findings"),
     });
     emit("index", Block::json(&index))?;
     kept.into_iter().try_for_each(|(name, block)| emit(&name, block))
+}
+
+/// The selections in the order in which the page looks for a value. Beside a run in which no group is selected, all groups come first: like
+/// beside like.
+fn selections(runs: &[&Run]) -> [&'static str; 3] {
+    let [selected, all, sample] = SELECTIONS;
+    if runs.iter().any(|run| lacks_selected(&run.layers)) { [all, selected, sample] } else { SELECTIONS }
 }
 
 /// What the index says of a table: its points and the blocks of each.

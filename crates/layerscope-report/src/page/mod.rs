@@ -15,16 +15,19 @@ mod index;
 mod served;
 mod steps;
 mod token_components;
+mod views;
 
 use std::io::Write;
 use std::ops::RangeInclusive;
 
 use index::Source;
 pub use served::Served;
+pub use views::{VIEWS, View};
 
 use crate::assets::PAGE;
 use crate::error::Result;
 use crate::run::Run;
+use crate::table::Table;
 use crate::text::visible;
 
 /// Where the title stands in the template.
@@ -33,18 +36,26 @@ const TITLE: &str = "<title>Layerscope</title>";
 /// Where the template wants the data.
 const DATA: &str = "<!-- data -->";
 
-/// What the page shows first.
+/// Where the book is on the web; empty until this package names a `homepage`, and the page then names files of the book instead of
+/// linking to them.
+const BOOK: &str = env!("CARGO_PKG_HOMEPAGE");
+
+/// What the page has and shows first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// The range of n_t that regressions start with; `None` for the range of each run.
     pub frequency: Option<RangeInclusive<u64>>,
     /// The page's title; `None` for the labels of the runs.
     pub title: Option<String>,
+    /// The only views, with only the data that they read; empty for all of them.
+    pub only: Vec<&'static View>,
+    /// What was asked of the runs, a row each: `statement`, `paper`, `the paper saw`, `seen here`, `verdict`. The page opens on them.
+    pub findings: Option<Table>,
 }
 
 /// Writes the page of these runs.
 pub fn write(runs: &[Run], settings: &Settings, out: &mut dyn Write) -> Result<()> {
-    let sources = runs.iter().map(Source::of).collect::<Result<Vec<_>>>()?;
+    let sources = runs.iter().map(|run| Source::of(run, &settings.only)).collect::<Result<Vec<_>>>()?;
     write_with(&sources, settings, out, &[], |out| index::points(&sources, &mut |name, block| block.write(name, out)))
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::block::Block;
 use super::cut::Cut;
-use super::index::{LARGE, TOKEN_COMPONENTS, cuts_in};
+use super::index::{TOKEN_COMPONENTS, cuts_in};
 use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::run::{Run, Step};
@@ -31,11 +31,11 @@ pub(super) struct StepSource {
     cuts: Vec<Cut<'static>>,
 }
 
-/// The steps that a page has.
-pub(super) fn steps_of(run: &Run, parts: Parts) -> Result<Vec<StepSource>> {
+/// The steps that a page has, with some of the large tables.
+pub(super) fn steps_of(run: &Run, parts: Parts, kinds: &[&'static str]) -> Result<Vec<StepSource>> {
     let steps = run.steps();
     // The largest table is left to the server: for one of it a file holds several steps of the others.
-    let kinds: Vec<&'static str> = LARGE.into_iter().filter(|kind| parts == Parts::All || *kind != TOKEN_COMPONENTS).collect();
+    let kinds: Vec<&'static str> = kinds.iter().copied().filter(|kind| parts == Parts::All || *kind != TOKEN_COMPONENTS).collect();
     let file = |step: &Step, kind: &&str| Some(step.folder.join(format!("{kind}.parquet")).metadata().ok()?.len());
     let size = |step: &Step| kinds.iter().filter_map(|kind| file(step, kind)).sum::<u64>();
     let largest = steps.iter().map(size).max().unwrap_or(0).max(1);

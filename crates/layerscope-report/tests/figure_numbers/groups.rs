@@ -8,7 +8,7 @@ use layerscope_testing::made_up_runs::{ENCODER, Shape, line, run};
 
 use super::rows::run_of;
 use crate::support::drawn::{cell, columns, draw, groups, number, only, small, variation};
-use crate::support::files::Folder;
+use crate::support::files::{Folder, characters};
 
 #[test]
 fn regressions_follow_the_frequency_range() {
@@ -60,11 +60,6 @@ fn regressions_follow_the_frequency_range() {
             assert!((number(row, "value") - expected).abs() < 1e-10, "{row:?} {expected}");
         }
     }
-}
-
-/// What is written in an SVG, without its tags.
-fn characters(svg: &str) -> String {
-    svg.split('<').filter_map(|piece| piece.split_once('>')).map(|(_, text)| text).collect()
 }
 
 /// Every row is a group of its run with its own numbers, selected if it is in the range, and at every point all groups are there.

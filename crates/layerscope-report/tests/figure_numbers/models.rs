@@ -21,7 +21,7 @@ fn trajectories_average_and_compare() {
             run,
             &[("measure", measure), ("variant", variant), ("layer", layer), ("point", point), ("step", step)]
                 .into_iter()
-                .chain((measure == "m_over_q").then_some(("selection", "all")))
+                .chain((measure == "m_over_q").then_some(("selection", "selected")))
                 .collect::<Vec<_>>(),
         )
     };

@@ -49,6 +49,11 @@ fn parse_csv(text: &str) -> Vec<Vec<String>> {
     records
 }
 
+/// What is written in an SVG, without its tags.
+pub fn characters(svg: &str) -> String {
+    svg.split('<').filter_map(|piece| piece.split_once('>')).map(|(_, text)| text).collect()
+}
+
 /// Well-formed: tags are ours, closed in order, and no character is forbidden in XML.
 pub fn check_svg(svg: &str) {
     let mut open: Vec<&str> = Vec::new();

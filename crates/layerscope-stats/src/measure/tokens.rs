@@ -24,6 +24,8 @@ pub struct TokenRow {
     pub y: f64,
     /// Of the group, on the row of its mean.
     pub explainable_variance: Option<f64>,
+    /// The shares of the variance of the means and the origin that lie along x and along y, on the rows of means; None without variance.
+    pub explained: Option<[f64; 2]>,
 }
 
 /// One component of one chosen token: a row of the table of their components.
@@ -60,11 +62,14 @@ pub fn token_rows(view: &StatesView<'_>, tokens: &TokenSamples) -> Result<Vec<To
         .filter(|(group, _)| tokens.get(*group).is_some_and(|sample| !sample.is_empty()))
         .map(|(id, group)| (id, group.n, group.mean.to_vec()))
         .collect();
-    let plane = principal_plane(&means.iter().map(|(_, _, mean)| mean.as_slice()).collect::<Vec<_>>(), view.corpus().dim());
+    let (plane, explained) = principal_plane(&means.iter().map(|(_, _, mean)| mean.as_slice()).collect::<Vec<_>>(), view.corpus().dim());
     let mut rows = Vec::new();
     for (group, n, mean) in &means {
         let Some(sample) = tokens.get(*group) else { continue };
-        let row = |state, [x, y]: [f64; 2], explainable_variance| TokenRow { group: *group, n: *n, state, x, y, explainable_variance };
+        let row = |state: Option<(u64, u32)>, [x, y]: [f64; 2], explainable_variance| {
+            let explained = explained.filter(|_| state.is_none());
+            TokenRow { group: *group, n: *n, state, x, y, explainable_variance, explained }
+        };
         let image = |values: &mut dyn Iterator<Item = f64>| {
             let mut sums = [0.0; 2];
             for (i, value) in values.enumerate() {
@@ -83,8 +88,8 @@ pub fn token_rows(view: &StatesView<'_>, tokens: &TokenSamples) -> Result<Vec<To
 }
 
 /// Unit axes of the two largest variances of some points and the origin (Yamagiwa & Shimodaira 2025, appendix A), each with its largest
-/// component positive; zero where there is no such variance.
-fn principal_plane(points: &[&[f64]], dim: usize) -> [Vec<f64>; 2] {
+/// component positive, zero where there is no such variance; and the shares of the whole variance along them.
+fn principal_plane(points: &[&[f64]], dim: usize) -> ([Vec<f64>; 2], Option<[f64; 2]>) {
     let n = points.len() + 1;
     let mean: Vec<f64> = (0..dim).map(|i| points.iter().map(|point| point[i]).sum::<f64>() / n as f64).collect();
     let centred = |point: Option<&&[f64]>| -> Vec<f64> { (0..dim).map(|i| point.map_or(0.0, |point| point[i]) - mean[i]).collect() };
@@ -94,7 +99,7 @@ fn principal_plane(points: &[&[f64]], dim: usize) -> [Vec<f64>; 2] {
     gram(Isa::detect(), &panels, &mut blocks);
     let matrix: Vec<f64> = (0..n * n).map(|at| (at / n, at % n)).map(|(i, j)| blocks[gram_place(i.min(j), i.max(j))]).collect();
     let found = eigenvectors(&matrix, n);
-    [0, 1].map(|rank| {
+    let axes = [0, 1].map(|rank| {
         let mut axis = vec![0.0; dim];
         let Some((values, vectors)) = &found else { return axis };
         if rank >= n || values[rank] <= crate::eigen::NEGLIGIBLE * values[0].max(0.0) {
@@ -107,5 +112,9 @@ fn principal_plane(points: &[&[f64]], dim: usize) -> [Vec<f64>; 2] {
         let largest = axis.iter().fold(0.0f64, |largest, x| if x.abs() > largest.abs() { *x } else { largest });
         axis.iter_mut().for_each(|x| *x /= norm * largest.signum());
         axis
-    })
+    });
+    let trace: f64 = (0..n).map(|i| matrix[i * n + i]).sum();
+    let share = |values: &[f64], rank: usize| values.get(rank).map_or(0.0, |value| value.max(0.0) / trace);
+    let explained = found.filter(|_| trace > 0.0).map(|(values, _)| [share(&values, 0), share(&values, 1)]);
+    (axes, explained)
 }

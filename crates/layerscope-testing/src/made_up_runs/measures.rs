@@ -44,6 +44,11 @@ impl Layers {
         self.step.push(step);
     }
 
+    /// Says what the last value is over, where that is not states.
+    fn over(&mut self, groups: usize) {
+        *self.n.last_mut().expect("a row") = Some(groups as i64);
+    }
+
     pub(super) fn table(self, model: &str) -> Table {
         let rows = self.layer.len();
         Table::new([
@@ -104,6 +109,10 @@ pub(super) fn measures(
             let of = |value: fn(&Group) -> f64| kept.iter().map(|group| value(group)).collect::<Vec<f64>>();
             let (qs, ms, vs, logs) = (of(|group| group.q), of(|group| group.m), of(|group| group.v), of(|group| (group.n as f64).log10()));
             let mean = qs.iter().sum::<f64>() / qs.len() as f64;
+            let mut push = |measure: &str, value: f64| {
+                layers.push(place, selection, measure, None, Some(value), step);
+                layers.over(kept.len());
+            };
             push("cv_q", (qs.iter().map(|q| (q - mean).powi(2)).sum::<f64>() / qs.len() as f64).sqrt() / mean);
             push("slope_v_on_m", line(&ms, &vs).0);
             push("r2_v_on_m", line(&ms, &vs).1);

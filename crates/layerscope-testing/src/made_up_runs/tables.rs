@@ -74,6 +74,8 @@ pub(super) fn tokens_table(shape: &Shape, rows: &[Rows], random: &mut Numbers) -
         ("x", Column::Real(table.iter().map(|row| Some(row.5)).collect())),
         ("y", Column::Real(table.iter().map(|row| Some(row.6)).collect())),
         ("explainable_variance", Column::Real(table.iter().map(|row| row.4.then_some(0.3)).collect())),
+        ("explained_x", Column::Real(table.iter().map(|row| row.4.then_some(0.42)).collect())),
+        ("explained_y", Column::Real(table.iter().map(|row| row.4.then_some(0.137)).collect())),
     ];
     columns.extend(has_typical(rows).then_some(("selection", Column::Text(selections))));
     Table::new(columns).unwrap()

@@ -6,9 +6,10 @@ use layerscope_model::{Batch, Blind, Model, Transformer, forward_all};
 use layerscope_stats::Accumulate;
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::measure::device::OnDevice;
 use crate::process::cancel::CancelToken;
+use crate::text::counted;
 
 /// Tokens of a worker's batch.
 pub const BATCHES: [usize; 5] = [128, 256, 512, 1024, 2048];
@@ -57,15 +58,13 @@ impl OnDevice for Forward<'_> {
         let mut speeds: Vec<Speed> = Vec::new();
         for &threads in self.threads {
             for batch_tokens in BATCHES {
-                if self.cancel.is_cancelled() {
-                    return Err(Error::Interrupted("interrupted; nothing was measured".into()));
-                }
+                self.cancel.check()?;
                 let known = speeds.iter().rev().find(|speed| speed.threads == threads).or(speeds.first());
                 let expected = known.map_or(0.0, |speed| (threads * batch_tokens) as f64 / speed.tokens_per_second);
                 if expected > PATIENCE * share {
                     continue;
                 }
-                (self.show)(&format!("running the model, {threads} threads, {batch_tokens} tokens a batch"));
+                (self.show)(&format!("running the model, {}, {batch_tokens} tokens a batch", counted(threads as u64, "thread")));
                 let tokens_per_second = speed(&transformer, self.sequences, threads, batch_tokens, share)?;
                 speeds.push(Speed { threads, batch_tokens, tokens_per_second });
             }

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use super::{Bench, Statistics};
-use crate::text::{bytes, grouped, short};
+use crate::text::{bytes, counted, grouped, short};
 
 impl fmt::Display for Bench {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut row = |name: &str, value: String| writeln!(out, "{name:<12} {value}");
-        let size = format!("{} layers of width {}, {} parameters", self.layers, self.width, short(self.parameters));
+        let size = format!("{} of width {}, {} parameters", counted(self.layers as u64, "layer"), self.width, short(self.parameters));
         row("model", format!("{} ({}), {size}", self.model, self.family))?;
         row("loaded in", format!("{:.1} s", self.load_seconds))?;
         let peaks: Vec<String> = self.peaks.iter().map(|peak| format!("{:.0} on {}", peak.gflops, threads(peak.threads))).collect();
@@ -17,8 +17,8 @@ impl fmt::Display for Bench {
         row(
             "text",
             format!(
-                "{} sequences, {tokens} tokens, {each:.0} on average, {:.3} GFLOP each",
-                grouped(self.documents),
+                "{}, {tokens} tokens, {each:.0} on average, {:.3} GFLOP each",
+                counted(self.documents as u64, "sequence"),
                 self.flops_per_token / 1e9
             ),
         )?;
@@ -60,7 +60,7 @@ impl Bench {
 }
 
 fn threads(count: usize) -> String {
-    format!("{count} thread{}", if count == 1 { "" } else { "s" })
+    counted(count as u64, "thread")
 }
 
 fn line(statistics: &Statistics) -> String {

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
@@ -22,11 +22,19 @@ use crate::error::{Error, Result};
 /// Bytes read at a time.
 const PIECE: usize = 1 << 20;
 
+/// How far it is, and whether nobody waits any more.
+#[derive(Debug, Default)]
+struct Watch {
+    read: AtomicU64,
+    total: AtomicU64,
+    abandoned: AtomicBool,
+}
+
 /// The hash of a model, computed on threads of its own from now on.
 #[derive(Debug)]
 pub struct ModelHash {
     files: Vec<PathBuf>,
-    abandoned: Arc<AtomicBool>,
+    watch: Arc<Watch>,
     running: Mutex<Option<JoinHandle<Result<String>>>>,
     known: OnceLock<String>,
 }
@@ -38,10 +46,24 @@ impl ModelHash {
     }
 
     fn of(files: Vec<PathBuf>, threads: usize) -> ModelHash {
-        let abandoned = Arc::new(AtomicBool::new(false));
-        let (listed, flag) = (files.clone(), Arc::clone(&abandoned));
-        let running = std::thread::spawn(move || hash_of_hashes(&listed, threads, &flag));
-        ModelHash { files, abandoned, running: Mutex::new(Some(running)), known: OnceLock::new() }
+        let watch = Arc::<Watch>::default();
+        let size = |file: &PathBuf| std::fs::metadata(file).map_or(0, |file| file.len());
+        let total = files.iter().filter(|file| hub_name(file).is_none()).map(size).sum();
+        watch.total.store(total, Ordering::Relaxed);
+        let (listed, seen) = (files.clone(), Arc::clone(&watch));
+        let running = std::thread::spawn(move || hash_of_hashes(&listed, threads, &seen));
+        ModelHash { files, watch, running: Mutex::new(Some(running)), known: OnceLock::new() }
+    }
+
+    /// Bytes that were hashed, and all that will be.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.watch.read.load(Ordering::Relaxed), self.watch.total.load(Ordering::Relaxed))
+    }
+
+    /// Whether nobody would wait for it.
+    pub fn is_finished(&self) -> bool {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// The hash, once all files are read.
@@ -52,7 +74,7 @@ impl ModelHash {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let hash = match running {
             Some(running) => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
-            None => hash_of_hashes(&self.files, 1, &self.abandoned)?,
+            None => hash_of_hashes(&self.files, 1, &self.watch)?,
         };
         Ok(self.known.get_or_init(|| hash).clone())
     }
@@ -61,13 +83,13 @@ impl ModelHash {
 impl Drop for ModelHash {
     /// Nobody waits any more: large files are not read to their ends.
     fn drop(&mut self) {
-        self.abandoned.store(true, Ordering::Relaxed);
+        self.watch.abandoned.store(true, Ordering::Relaxed);
     }
 }
 
 /// The hash of a model, now.
 pub fn model_fingerprint(model: &Model) -> Result<String> {
-    hash_of_hashes(&files_of(model), crate::process::system::processors(), &AtomicBool::new(false))
+    hash_of_hashes(&files_of(model), crate::process::system::processors(), &Watch::default())
 }
 
 fn files_of(model: &Model) -> Vec<PathBuf> {
@@ -85,21 +107,21 @@ pub fn tokenizer_fingerprint(folder: &Path) -> Result<String> {
     }
     for path in ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"].map(|name| folder.join(name)) {
         if path.is_file() {
-            hash_file(&path, &mut hasher, &AtomicBool::new(false))?;
+            hash_file(&path, &mut hasher, &Watch::default())?;
         }
     }
     Ok(hexadecimal(hasher))
 }
 
 /// SHA-256 over the lines of the files' own hashes.
-fn hash_of_hashes(files: &[PathBuf], threads: usize, abandoned: &AtomicBool) -> Result<String> {
+fn hash_of_hashes(files: &[PathBuf], threads: usize, watch: &Watch) -> Result<String> {
     let hash = |at: usize| -> Result<String> {
         let path = &files[at];
         if let Some(known) = hub_name(path) {
             return Ok(known);
         }
         let mut hasher = Sha256::new();
-        hash_file(path, &mut hasher, abandoned)?;
+        hash_file(path, &mut hasher, watch)?;
         Ok(hexadecimal(hasher))
     };
     let mut all = Sha256::new();
@@ -118,13 +140,16 @@ fn hub_name(path: &Path) -> Option<String> {
     name(&blob).filter(|hash| hash.len() == 64 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')))
 }
 
-fn hash_file(path: &Path, hasher: &mut Sha256, abandoned: &AtomicBool) -> Result<()> {
+fn hash_file(path: &Path, hasher: &mut Sha256, watch: &Watch) -> Result<()> {
     let mut buffer = vec![0; PIECE];
     let mut file = File::open(path).map_err(|source| Error::io(path, source))?;
-    while !abandoned.load(Ordering::Relaxed) {
+    while !watch.abandoned.load(Ordering::Relaxed) {
         match file.read(&mut buffer).map_err(|source| Error::io(path, source))? {
             0 => return Ok(()),
-            count => hasher.update(&buffer[..count]),
+            count => {
+                hasher.update(&buffer[..count]);
+                watch.read.fetch_add(count as u64, Ordering::Relaxed);
+            }
         }
     }
     Err(Error::Interrupted("nobody waits for the hash of the weights".into()))
@@ -157,6 +182,7 @@ mod tests {
         for threads in [1, 4] {
             let hash = ModelHash::begin(&model, threads);
             assert_eq!((hash.wait().expect("readable"), hash.wait().expect("known")), (expected.clone(), expected.clone()));
+            assert!(hash.is_finished() && hash.bytes().0 == hash.bytes().1 && hash.bytes().1 > 0);
         }
     }
 

@@ -16,7 +16,7 @@ use super::locate::locate;
 use super::probe::{BATCH_TOKENS, Probe, probe, sentence_keys};
 use crate::error::Result;
 use crate::measure::device::{Device, OnDevice};
-use crate::text::{bytes, grouped, short};
+use crate::text::{bytes, counted, grouped, short};
 
 /// Groups for which an inspection tells the memory of sketches: about those of a book.
 const INSPECTED_GROUPS: usize = 10_000;
@@ -248,13 +248,20 @@ impl fmt::Display for Inspection {
         row("block order", format!("{} for weights and sketches with --order block, which --max-memory chooses if needed", bytes(blocks)))?;
         let rounded = |speed: f64| grouped(speed.round() as usize);
         match self.probe {
-            Some(probe) => {
-                row("speed", format!("{} tokens/s on {} threads (measured)", rounded(probe.tokens_per_second()), probe.threads))?
-            }
+            Some(probe) => row(
+                "speed",
+                format!("{} tokens/s on {} (measured)", rounded(probe.tokens_per_second()), counted(probe.threads as u64, "thread")),
+            )?,
             None => {
                 let most = rounded(1e9 * self.peak_gflops / self.flops_per_token);
                 let each = self.flops_per_token / 1e9;
-                row("speed", format!("at most {most} tokens/s on {} threads ({each:.3} GFLOP each; --probe measures it)", self.threads))?;
+                row(
+                    "speed",
+                    format!(
+                        "at most {most} tokens/s on {} ({each:.3} GFLOP each; --probe measures it)",
+                        counted(self.threads as u64, "thread")
+                    ),
+                )?;
             }
         }
         if !self.unknown_keys.is_empty() {

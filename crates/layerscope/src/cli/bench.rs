@@ -47,6 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         dtype: arguments.dtype.clone(),
     };
     let cancel = CancelToken::on_signals()?;
+    cancel.throughout("interrupted: the same command measures again");
     let drawn = std::io::stderr().is_terminal();
     // A line that is written over; a terminal that went away is no reason to stop.
     let mut show = |text: &str| drop(write!(std::io::stderr(), "{}", if drawn { format!("\r\x1b[K{text}") } else { String::new() }));

@@ -9,19 +9,20 @@ use super::figures::drawn;
 use super::{print, say, write_table};
 use crate::error::{Error, Result};
 use crate::pictures::{Look, figures};
+use crate::process::cancel::CancelToken;
 use crate::store::folder::Folder;
-use crate::store::load::load;
+use crate::store::load::load_compared;
 use crate::tables::compare::compare;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Folders of finished runs; each is compared with the first
-    #[arg(value_name = "DIR", required = true, num_args = 2..)]
+    /// Folders of finished runs; each is compared with the first. Of a single run of measure --split, its parts are compared
+    #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
     /// Output format: text (an overview), or the full table as md, csv, json, jsonl or latex
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: String,
-    /// Compare only these measures, such as q,slope_v_on_m
+    /// Compare only these measures or families of measures, such as q,slope_v_on_m,cosine
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     measures: Vec<String>,
     /// Select groups that occur between MIN and MAX times, instead of each run's own range
@@ -35,14 +36,15 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    CancelToken::end_on_signals("interrupted: the same command compares again")?;
     let format = if arguments.format == "text" { None } else { Some(format(&arguments.format)?) };
     let frequency = arguments.frequency.as_deref();
-    let runs = load(&arguments.folders)?;
+    let runs = load_compared(&arguments.folders)?;
     let comparison = compare(&runs, frequency, arguments.look.states.as_deref(), &arguments.measures)?;
     match format {
         None => print(&comparison.overview(!arguments.measures.is_empty()))?,
         Some(format) => {
-            comparison.massive.iter().chain(&comparison.notes).for_each(|note| say(note));
+            comparison.notes.iter().for_each(|note| say(note));
             match format {
                 Format::Markdown | Format::Latex => write_table(&comparison.wide()?, format)?,
                 _ => write_table(&comparison.tidy()?, format)?,

@@ -23,6 +23,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let cancel = CancelToken::on_signals()?;
+    cancel.throughout("interrupted: the same command starts the demonstration again");
     let mut display = Display::new(arguments.quiet, false);
     let shown = demo::run(&arguments.out, arguments.threads.map(usize::from), &cancel, &mut |event| display.show(event));
     display.end();

@@ -1,13 +1,18 @@
 //! `layerscope figures`: every figure that some runs can support.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use layerscope_report::figure::{Drawing, Skipped};
+use layerscope_report::figure::{Drawing, Skipped, Step};
 
 use super::print;
+use super::progress::Display;
 use crate::error::Result;
-use crate::pictures::{Look, figures};
-use crate::store::load::load;
+use crate::measure::event::Event;
+use crate::pictures::{Look, figures_with};
+use crate::process::cancel::CancelToken;
+use crate::store::load::load_with_parts;
+use crate::text::counted;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -25,15 +30,29 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let runs = load(&arguments.folders)?;
-    let drawing = figures(&runs, &arguments.look, arguments.frequency.as_deref(), &arguments.out)?;
-    print(&drawn(&drawing, &arguments.out, runs.len() > 1))
+    let token = CancelToken::end_on_signals(
+        "interrupted while figures were drawn: those that are there are whole; the same command draws all of them",
+    )?;
+    let runs = load_with_parts(&arguments.folders)?;
+    let mut display = std::io::stderr().is_terminal().then(|| Display::new(false, false));
+    let mut saving = None;
+    let mut show = |step: Step| match step {
+        Step::Saving => saving = Some(token.saving_unless_ended()),
+        Step::Saved(_) => saving = None,
+        Step::Done { done, of } => display.iter_mut().for_each(|display| display.show(Event::Drawing { done, of })),
+    };
+    let drawing = figures_with(&runs, &arguments.look, arguments.frequency.as_deref(), &arguments.out, &mut show);
+    display.iter_mut().for_each(Display::end);
+    let drawing = drawing?;
+    let notes: String = drawing.notes.iter().map(|note| format!("\nnote: {note}")).collect();
+    print(&(drawn(&drawing, &arguments.out, runs.len() > 1) + &notes))
 }
 
 /// What was drawn, and what was not.
 pub(super) fn drawn(drawing: &Drawing, out: &Path, several: bool) -> String {
     let files: usize = drawing.written.iter().map(|written| written.files.len()).sum();
-    let mut lines = vec![format!("{} figures in {files} files in {}", drawing.written.len(), out.display())];
+    let (figures, files) = (counted(drawing.written.len() as u64, "figure"), counted(files as u64, "file"));
+    let mut lines = vec![format!("{figures} in {files} in {}", out.display())];
     lines.extend(not_drawn(&drawing.skipped, several));
     lines.join("\n")
 }

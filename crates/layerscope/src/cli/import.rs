@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use super::progress::Display;
 use super::{print, say};
 use crate::collector::import::{ImportOptions, import};
 use crate::collector::{CollectorSettings, ModelNote};
 use crate::error::Result;
+use crate::process::cancel::CancelToken;
 use crate::settings::{parse, wrong};
 use crate::store::write::refuse_run;
 use crate::tables::overview::overview;
@@ -48,14 +50,17 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    CancelToken::end_on_signals("interrupted: the files are as they were; the same command imports them again")?;
     refuse_run(&arguments.out, arguments.overwrite)?;
-    let collector = import(&arguments.files, &arguments.options, &arguments.settings()?, &mut |path| {
+    let collector = import(&arguments.files, &arguments.options, &arguments.settings()?, &mut |line| {
         if !arguments.quiet {
-            say(&format!("reading {}", path.display()));
+            say(line);
         }
     })?;
-    let finished = collector.finish(&arguments.out, &HashMap::new(), arguments.overwrite)?;
-    print(&overview(&finished.folder)?)
+    let mut display = Display::new(arguments.quiet, false);
+    let finished = collector.finish_shown(&arguments.out, &HashMap::new(), arguments.overwrite, &mut |event| display.show(event));
+    display.end();
+    print(&overview(&finished?.folder)?)
 }
 
 impl Arguments {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{print, print_json, thread_count};
 use crate::checkpoint::inspect;
 use crate::error::{Error, Result};
+use crate::process::cancel::CancelToken;
 
 /// How long the speed is measured.
 const PROBE: Duration = Duration::from_secs(1);
@@ -32,6 +33,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    CancelToken::end_on_signals("interrupted: the same command starts again")?;
     let probe = (arguments.probe && !arguments.no_probe).then_some(PROBE);
     let inspection = inspect(&arguments.model, arguments.revision.as_deref(), thread_count(arguments.threads), probe)?;
     if arguments.json {

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::{print, say};
+use super::print;
+use super::progress::Display;
 use crate::error::Result;
+use crate::process::cancel::CancelToken;
 use crate::store::merge::{MergeSettings, merge};
 use crate::tables::overview::overview;
 
@@ -28,10 +30,9 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let settings = MergeSettings { overwrite: arguments.overwrite, allow_devices: arguments.allow_devices };
-    let merged = merge(&arguments.folders, &arguments.out, settings, &mut |point| {
-        if !arguments.quiet {
-            say(&format!("merging layer {} ({})", point.layer, point.point()));
-        }
-    })?;
-    print(&overview(&merged.folder)?)
+    let cancel = CancelToken::on_signals()?;
+    let mut display = Display::new(arguments.quiet, false);
+    let merged = merge(&arguments.folders, &arguments.out, settings, &cancel, &mut |event| display.show(event));
+    display.end();
+    print(&overview(&merged?.folder)?)
 }

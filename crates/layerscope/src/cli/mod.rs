@@ -4,12 +4,16 @@ mod bench;
 mod compare;
 mod demo;
 mod figures;
+mod forecast;
 mod import;
 mod inspect;
+mod manual;
 mod measure;
 mod merge;
 pub(crate) mod progress;
+mod prune;
 mod report;
+mod screen;
 mod serve;
 mod show;
 mod track;
@@ -26,6 +30,7 @@ use layerscope_report::export::{self, Format};
 use layerscope_report::text::{visible, visible_json};
 
 use crate::error::{Error, Result};
+use crate::process::cancel::take_last_word;
 use crate::process::{command, panics, system};
 use crate::settings::reference;
 use crate::tables::lists;
@@ -51,6 +56,8 @@ enum Command {
     Track(Box<track::Arguments>),
     /// Merge the shards of a measurement into one run
     Merge(merge::Arguments),
+    /// Free the disk space of finished runs, and keep their tables
+    Prune(prune::Arguments),
     /// Turn hidden states computed elsewhere (.npy, .npz, .safetensors, .parquet) into a run
     Import(Box<import::Arguments>),
     /// Draw every figure that the runs support, as SVG, PDF, PNG and CSV
@@ -75,6 +82,10 @@ enum Command {
     Settings(Listing),
     /// List the supported model families
     Models,
+    /// Print a script that completes commands and flags in your shell
+    Completions(manual::Completions),
+    /// Write manual pages for `man`
+    Manual(manual::Manual),
 }
 
 /// A table that is printed.
@@ -117,6 +128,7 @@ pub fn run(words: Vec<OsString>) -> u8 {
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Track(arguments) => track::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
+        Command::Prune(arguments) => prune::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
@@ -129,10 +141,13 @@ pub fn run(words: Vec<OsString>) -> u8 {
         Command::Measures(listing) => listing.print(&lists::measures()?),
         Command::Settings(listing) => listing.print(&reference::table()?),
         Command::Models => print(&lists::models()),
+        Command::Completions(completions) => completions.print(),
+        Command::Manual(manual) => manual.write(),
     });
     match outcome {
         Ok(()) => 0,
         Err(error) => {
+            take_last_word();
             // Names of files, tensors and columns are somebody else's: a terminal must not obey them.
             say(&error.to_string());
             if verbose {
@@ -157,7 +172,7 @@ fn say(text: &str) {
 
 /// Nobody listening, or a full device, is no reason to fail.
 fn write_err(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// A file that grows beyond the limit of this process is an error that can be told, not the end of the process.

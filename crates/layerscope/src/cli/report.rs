@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use super::print;
 use crate::error::Result;
 use crate::pictures::report;
-use crate::store::load::load;
+use crate::process::cancel::CancelToken;
+use crate::store::load::load_with_parts;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -15,6 +16,9 @@ pub(super) struct Arguments {
     /// HTML file to write
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
+    /// Write only these views, for a smaller file, such as tokens,layers
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    only: Vec<String>,
     /// Start with regressions over groups that occur between MIN and MAX times
     #[arg(long, value_name = "MIN:MAX")]
     frequency: Option<String>,
@@ -24,7 +28,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let runs = load(&arguments.folders)?;
-    let bytes = report(&runs, arguments.frequency.as_deref(), arguments.title.clone(), &arguments.out)?;
+    CancelToken::end_on_signals("interrupted: no page was written; the same command writes it")?;
+    let runs = load_with_parts(&arguments.folders)?;
+    let bytes = report(&runs, arguments.frequency.as_deref(), arguments.title.clone(), &arguments.only, &arguments.out)?;
     print(&format!("{} ({}): open it in a browser", arguments.out.display(), crate::text::bytes(bytes)))
 }

@@ -7,6 +7,8 @@ use crate::error::Result;
 use crate::pictures::page_settings;
 use crate::process::cancel::CancelToken;
 use crate::serve::server::Server;
+use crate::store::load::with_parts;
+use crate::text::counted;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -30,12 +32,13 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let settings = page_settings(arguments.frequency.as_deref(), arguments.title.clone())?;
     let cancel = CancelToken::on_signals()?;
-    let server = Server::bind(&arguments.host, arguments.port, arguments.folders.clone(), settings)?;
+    let folders = with_parts(&arguments.folders);
+    let runs = counted(folders.len() as u64, "run");
+    let server = Server::bind(&arguments.host, arguments.port, folders, settings)?;
     let address = server.address()?;
     if !address.ip().is_loopback() {
         say(&format!("warning: everyone who can reach {address} can see these runs"));
     }
-    let runs = if arguments.folders.len() == 1 { "1 run".to_owned() } else { format!("{} runs", arguments.folders.len()) };
     print(&format!("http://{address}/ shows {runs} until Ctrl-C"))?;
     server.run(&cancel)
 }

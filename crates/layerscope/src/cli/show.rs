@@ -6,6 +6,7 @@ use layerscope_report::export::Format;
 
 use super::{print, write_table};
 use crate::error::Result;
+use crate::process::cancel::CancelToken;
 use crate::store::mirror;
 use crate::tables::overview::{overview_of, overview_with_frequency};
 use crate::tables::select::{stored, with_frequency_of};
@@ -31,6 +32,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    CancelToken::end_on_signals("interrupted: the same command shows it")?;
     let format: Format = arguments.format.parse()?;
     let folder = mirror::fetch(&arguments.folder)?;
     let states = arguments.states.as_deref();

@@ -14,6 +14,7 @@ use super::groups::{GroupKey, Groups};
 use super::point::{CollectedPoint, document};
 use super::{Collector, lock};
 use crate::error::{Error, Result};
+use crate::measure::event::{Event, Show};
 use crate::measure::items::ItemId;
 use crate::measure::kept::{Kept, KeptKey};
 use crate::process::cancel::CancelToken;
@@ -29,10 +30,21 @@ impl Collector {
     /// Makes the tables of everything so far and writes a run; returns its manifest. `names` are what people call groups. More can be
     /// collected afterwards.
     pub fn finish(&self, out: &Path, names: &HashMap<String, String>, overwrite: bool) -> Result<Finished<Manifest>> {
-        mirror::into(out, &CancelToken::default(), &mut |_| {}, |here, _| self.write(here, names, overwrite))
+        self.finish_shown(out, names, overwrite, &mut |_| {})
     }
 
-    fn write(&self, out: &Path, names: &HashMap<String, String>, overwrite: bool) -> Result<Manifest> {
+    /// The same, and `show` hears how it goes on.
+    pub fn finish_shown(
+        &self,
+        out: &Path,
+        names: &HashMap<String, String>,
+        overwrite: bool,
+        show: &mut Show<'_>,
+    ) -> Result<Finished<Manifest>> {
+        mirror::into(out, &CancelToken::default(), show, |here, show| self.write(here, names, overwrite, show))
+    }
+
+    fn write(&self, out: &Path, names: &HashMap<String, String>, overwrite: bool, show: &mut Show<'_>) -> Result<Manifest> {
         let start = Instant::now();
         let places = self.places();
         if places.is_empty() {
@@ -59,7 +71,7 @@ impl Collector {
         facts.seconds = start.elapsed().as_secs_f64();
         let written = write_states(&store, &about.fingerprint, &facts, &kept, &LegStates::OnDisk(parts))?;
         work.retire()?;
-        let manifest = write_run(&store, Some(written), &Ending::default(), &mut |_, _| {})?;
+        let manifest = write_run(&store, Some(written), &Ending::default(), &mut |done, of| show(Event::Tables { done, of }))?;
         work.remove();
         Ok(manifest)
     }
@@ -104,7 +116,7 @@ impl Collector {
                 diagram: String::new(),
                 altered: None,
             },
-            points: places.iter().map(|&at| PointFacts { at, predicted_q: None, massive: settings.massive_norm, width: None }).collect(),
+            points: places.iter().map(|&at| PointFacts { at, predicted_q: None, massive: settings.massive_at(at), width: None }).collect(),
             corpus: CorpusFacts {
                 fingerprint: String::new(),
                 asked_for: Vec::new(),
@@ -130,7 +142,10 @@ impl Collector {
             norms: Vec::new(),
             shard: (0, 1),
             shards: Vec::new(),
+            part: None,
+            split: Vec::new(),
             isa: String::new(),
+            kept_states: None,
             seconds: 0.0,
             timings: Timings::default(),
         })

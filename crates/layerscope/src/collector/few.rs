@@ -11,7 +11,9 @@ use crate::store::point_name::PointName;
 impl Collector {
     /// Adds rows if they are of this kind and all that count are finite; otherwise nothing has changed.
     pub(super) fn update_few(&self, at: PointName, rows: &StateRows<'_>, count: usize) -> Result<bool> {
-        let simple = self.sketches.without(SketchKind::Units).is_empty() && self.settings.tokens.is_empty() && rows.documents.is_none();
+        let of_points = !self.settings.massive_norms.is_empty(); // memory is shared between points, and so must be the norm
+        let plain = self.sketches.without(SketchKind::Units).is_empty() && self.settings.tokens.is_empty() && !of_points;
+        let simple = plain && rows.documents.is_none();
         let Some(mut local) = simple.then(|| numbered(&rows.groups, count)).flatten() else { return Ok(false) };
         if let Some(mask) = rows.mask {
             local.numbers.iter_mut().zip(mask).filter(|(_, counts)| !**counts).for_each(|(number, _)| *number = NOT_COUNTED);

@@ -140,7 +140,7 @@ impl Collector {
             };
             let batch = batch.regrouped(&info)?;
             let space = lane.space(place);
-            space.prepare(self.sketches, self.settings.massive_norm, &batch)?;
+            space.prepare(self.sketches, self.settings.massive_at(at), &batch)?;
             let mut point = lock(&point);
             point.grow(known);
             chosen.iter().for_each(|&group| point.state.moments.choose(group));
@@ -174,7 +174,7 @@ impl Collector {
 
     fn point(&self, at: PointName) -> Arc<Mutex<CollectedPoint>> {
         let mut points = lock(&self.points);
-        Arc::clone(points.entry(at).or_insert_with(|| Arc::new(Mutex::new(CollectedPoint::new(&self.settings, self.sketches)))))
+        Arc::clone(points.entry(at).or_insert_with(|| Arc::new(Mutex::new(CollectedPoint::new(at, &self.settings, self.sketches)))))
     }
 }
 

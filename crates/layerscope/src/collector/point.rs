@@ -42,14 +42,14 @@ pub(super) fn document(number: u64) -> DocumentId {
 }
 
 impl CollectedPoint {
-    pub fn new(settings: &CollectorSettings, sketches: SketchSet) -> CollectedPoint {
+    pub fn new(at: PointName, settings: &CollectorSettings, sketches: SketchSet) -> CollectedPoint {
         let dim = settings.dim;
         let sample = if sketches.contains(SketchKind::Sample) { settings.sample_states } else { 0 };
         let chosen = settings.tokens.iter().map(|_| HashSample::new(settings.token_states, dim));
         // Nobody knows yet which point will be the first one, so all have room for products with an earlier one.
         let shape = PointShape { groups: 0, dim, previous: Some(dim), kept: 0, chosen: 0, sketches };
         CollectedPoint {
-            state: PointState::new(&shape, settings.massive_norm),
+            state: PointState::new(&shape, settings.massive_at(at)),
             samples: [HashSample::new(sample, dim)].into_iter().chain(chosen).collect(),
             counts: Counts::default(),
             previous: None,

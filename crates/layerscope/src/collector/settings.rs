@@ -1,5 +1,7 @@
 //! What is collected of states that come from elsewhere.
 
+use std::collections::BTreeMap;
+
 use layerscope_error::{line, setting};
 use layerscope_stats::measure::{Family, needs};
 use layerscope_stats::sketch::{SketchKind, SketchSet};
@@ -8,7 +10,11 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::settings::parse;
+use crate::store::point_name::PointName;
 use crate::store::state::Fingerprint;
+
+/// No model has states of as many components, and their memory can still be counted.
+const MOST_COMPONENTS: usize = 1 << 24;
 
 /// What is collected, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +39,9 @@ pub struct CollectorSettings {
     pub token_states: usize,
     /// The norm beyond which a state is massive.
     pub massive_norm: Option<f64>,
+    /// The same at single points, by their stored names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub massive_norms: BTreeMap<String, f64>,
     /// Whether rows that are not finite are left out and counted, not refused.
     pub skip_bad: bool,
     /// What groups are.
@@ -75,10 +84,16 @@ impl CollectorSettings {
             tokens: Vec::new(),
             token_states: 500,
             massive_norm: None,
+            massive_norms: BTreeMap::new(),
             skip_bad: false,
             group: "token".to_owned(),
             model: ModelNote { name: "states".to_owned(), family: "states from elsewhere".to_owned(), ..ModelNote::default() },
         }
+    }
+
+    /// The norm beyond which a state of a point is massive.
+    pub(super) fn massive_at(&self, at: PointName) -> Option<f64> {
+        self.massive_norms.get(&at.stored()).copied().or(self.massive_norm)
     }
 
     /// The families of measures.
@@ -90,6 +105,10 @@ impl CollectorSettings {
     pub(super) fn check(&self) -> Result<SketchSet> {
         if self.dim == 0 {
             return Err(Error::usage(line![setting("dim"), " is the number of components of a state, at least 1"]));
+        }
+        if self.dim > MOST_COMPONENTS {
+            let line = format!(" is too many; states have at most {MOST_COMPONENTS} components");
+            return Err(Error::usage(line![setting("dim").to(self.dim), line]));
         }
         if self.frequency.0 > self.frequency.1 {
             let range = format!("{}:{}", self.frequency.0, self.frequency.1);
@@ -107,7 +126,7 @@ impl CollectorSettings {
             let line = format!(" are numbers of clusters, at most the {} states of the sample", self.sample_states);
             return Err(Error::usage(line![setting("clusters"), line]));
         }
-        if self.massive_norm.is_some_and(|norm| norm.is_nan() || norm <= 0.0) {
+        if self.massive_norm.iter().chain(self.massive_norms.values()).any(|norm| norm.is_nan() || *norm <= 0.0) {
             return Err(Error::usage(line![setting("massive-norm"), " is a norm above 0"]));
         }
         let mut sketches = needs(&self.families()?);

@@ -1,15 +1,18 @@
 //! What can be shown with nothing else installed: two trained models measured on the spot, and what papers found asked of them.
 
+mod asked;
 pub mod embedded;
 pub mod findings;
+mod picture;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use layerscope_report::export::{self, Format};
-use layerscope_report::{Run, States, figure, page};
+use layerscope_report::{Run, figure, page};
 
-use crate::demo::findings::{Finding, findings, findings_table};
+use crate::demo::findings::{Finding, Verdict, findings, findings_table};
+use crate::demo::picture::picture;
 use crate::error::Result;
 use crate::measure::event::{Event, Show};
 use crate::measure::plan::Plan;
@@ -17,7 +20,6 @@ use crate::measure::run::measure;
 use crate::process::cancel::CancelToken;
 use crate::settings::Settings;
 use crate::store::folder::Folder;
-use crate::tables::summary::summary_table;
 
 /// What the folder holds beside the runs.
 const FINDINGS: &str = "findings.md";
@@ -41,7 +43,7 @@ pub struct Demo {
 /// the page.
 pub fn run(out: &Path, threads: Option<usize>, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Demo> {
     let (text, _folder) = embedded::unpack_text()?;
-    let mut measured = |name: &str| -> Result<Run> {
+    let mut measured = |number: usize, name: &str| -> Result<Run> {
         let folder = match embedded::unpack(name)? {
             Some(folder) => folder,
             None => PathBuf::from(name).into(), // invariant: only embedded names are asked for
@@ -50,18 +52,21 @@ pub fn run(out: &Path, threads: Option<usize>, cancel: &CancelToken, show: &mut 
         let corpus = [text.to_string_lossy().into_owned()];
         let settings = Settings::new(name, corpus, &folder_of_run.to_string_lossy()).set("overwrite", true)?;
         let settings = threads.map_or(Ok(settings.clone()), |count| settings.set("threads", count))?;
+        show(Event::Part { number, of: embedded::NAMES.len() });
         show(Event::note(format!("measuring {name}")));
         measure(Plan::new(&settings)?, &folder, None, cancel, show)?;
         Ok(Run::open(&folder_of_run)?)
     };
-    let runs = [measured(embedded::NAMES[0])?, measured(embedded::NAMES[1])?];
+    let runs = [measured(1, embedded::NAMES[0])?, measured(2, embedded::NAMES[1])?];
+    cancel.check()?;
     let findings = findings(&runs[0], &runs[1]);
     let store = Folder::create(out)?;
     let table = findings_table(&findings)?;
     put(&store, FINDINGS, |bytes| export::write(&table, Format::Markdown, bytes))?;
     show(Event::note("drawing the figures"));
     let drawing = figure::draw(&runs, &figure::Settings::default(), &out.join(FIGURES), &mut |_| {})?;
-    put(&store, PAGE, |bytes| page::write(&runs, &page::Settings::default(), bytes))?;
+    let opens_on = page::Settings { findings: Some(table), ..page::Settings::default() };
+    put(&store, PAGE, |bytes| page::write(&runs, &opens_on, bytes))?;
     Ok(Demo { out: out.to_owned(), runs, findings, drawing })
 }
 
@@ -73,36 +78,24 @@ fn put(store: &Folder, name: &str, write: impl FnOnce(&mut Vec<u8>) -> layerscop
 
 impl fmt::Display for Demo {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for run in &self.runs {
-            let model = &run.manifest.model;
-            let (family, norms) = (model.family.as_deref().unwrap_or_default(), model.norms.as_deref().unwrap_or_default());
-            writeln!(out, "{} ({family}, {norms})", run.model())?;
-            writeln!(out, "{}\n", summary_table(&run.layers, States::lead(&[run])))?;
-        }
+        writeln!(out, "{}\n", picture(&self.runs))?;
         writeln!(out, "What papers found in large models, and what these two show:\n")?;
-        for (number, finding) in self.findings.iter().enumerate() {
-            let mark = match finding.agrees {
-                Some(true) => "agrees",
-                Some(false) => "differs",
-                None => "-",
-            };
-            writeln!(out, "{:>2}. {}", number + 1, finding.statement)?;
-            writeln!(out, "    paper    {} ({})", finding.saw, finding.paper)?;
-            writeln!(out, "    here     {}", finding.here)?;
-            writeln!(out, "    {mark}")?;
+        for finding in &self.findings {
+            writeln!(out, "{:<12} {}", finding.verdict.words(), finding.statement)?;
+            writeln!(out, "{:<12} {} ({})", "", finding.here, finding.paper)?;
         }
-        let agreeing = self.findings.iter().filter(|finding| finding.agrees == Some(true)).count();
-        writeln!(out, "\n{agreeing} of {} statements hold in these models.\n", self.findings.len())?;
+        let count = |verdict: Verdict| self.findings.iter().filter(|finding| finding.verdict == verdict).count();
+        let [agree, differ, open] = [Verdict::Agrees, Verdict::Differs, Verdict::CannotTell].map(count);
+        writeln!(out, "\n{agree} of {} agree, {differ} differ, {open} cannot be told.\n", self.findings.len())?;
         let (at, [first, second]) = (|name: &str| self.out.join(name).display().to_string(), embedded::NAMES);
         let files: usize = self.drawing.written.iter().map(|written| written.files.len()).sum();
         writeln!(out, "page       {}: open it in a browser", at(PAGE))?;
         writeln!(out, "figures    {}: {} in {files} files", at(FIGURES), self.drawing.written.len())?;
         writeln!(out, "tables     {} and {}, as Parquet", at(first), at(second))?;
         writeln!(out, "findings   {}\n", at(FINDINGS))?;
-        writeln!(out, "What to try next:\n")?;
-        writeln!(out, "  layerscope show {} --table groups | less", at(first))?;
-        writeln!(out, "  layerscope measure --model {second} --ablate final-norm --corpus YOUR-TEXT.txt --out altered")?;
-        writeln!(out, "  layerscope measure --model FOLDER-OR-HUB-ID --corpus YOUR-TEXT.txt --out run")?;
-        writeln!(out, "  layerscope track --model FOLDER-OR-HUB-ID --revisions 'step*' --corpus YOUR-TEXT.txt --out training")
+        writeln!(out, "Try next:\n")?;
+        writeln!(out, "  layerscope show {}", at(first))?;
+        writeln!(out, "  layerscope serve {} {}", at(first), at(second))?;
+        writeln!(out, "  layerscope measure --model FOLDER-OR-HUB-ID --corpus YOUR-TEXT.txt --out run")
     }
 }

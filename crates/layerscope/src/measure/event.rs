@@ -3,6 +3,8 @@
 use layerscope_error::Line;
 use layerscope_report::Manifest;
 
+use super::outlook::Outlook;
+
 /// Something that happened.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -13,8 +15,38 @@ pub enum Event<'a> {
     Estimate(Line),
     /// Something to worry about.
     Warning(Line),
+    /// One of several runs begins, the first with number 1.
+    Part {
+        /// Which.
+        number: usize,
+        /// How many there are.
+        of: usize,
+    },
+    /// What there will be to do, for the time that it will take.
+    Ahead(Outlook),
     /// The text is being read.
     Reading(layerscope_corpus::Progress),
+    /// The weights are being read, and nothing else can be done meanwhile.
+    Loading {
+        /// Bytes done.
+        bytes: u64,
+        /// All bytes.
+        of: u64,
+    },
+    /// The same while the files of the weights are hashed.
+    Hashing {
+        /// Bytes done.
+        bytes: u64,
+        /// All bytes.
+        of: u64,
+    },
+    /// The first documents run through the model.
+    Pilot {
+        /// Tokens done.
+        tokens: u64,
+        /// All tokens.
+        of: u64,
+    },
     /// The model runs over the text.
     Measuring {
         /// Documents done, in this process and before; of a model that is run leg by leg, a leg is worth its part.
@@ -28,11 +60,30 @@ pub enum Event<'a> {
         /// The leg of the model where they are, and how many there are.
         leg: (usize, usize),
     },
+    /// States are being written.
+    Writing {
+        /// Bytes done.
+        bytes: u64,
+    },
+    /// Shards are being merged.
+    Merging {
+        /// Points done.
+        done: usize,
+        /// All points.
+        of: usize,
+    },
     /// The tables are being made.
     Tables {
         /// Points done.
         done: usize,
         /// All points.
+        of: usize,
+    },
+    /// Figures are being drawn.
+    Drawing {
+        /// Figures done.
+        done: usize,
+        /// All figures.
         of: usize,
     },
     /// The run can be resumed from here.

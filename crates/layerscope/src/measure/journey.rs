@@ -14,28 +14,28 @@ use super::event::{Event, Show};
 use super::items::Items;
 use super::kept::{KeepSettings, Kept};
 use super::leg::{LegRun, Shared};
+use super::outlook::Outlook;
 use super::pilot::Pilot;
 use super::plan::BoundPlan;
 use super::route::{Order, Route, Way};
 use super::run::open_spool;
+use super::text::little_left;
 use super::timings::Phase;
+use super::waiting::{Loading, hashed};
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
 use crate::process::system;
-use crate::process::threads::joined;
+use crate::process::threads::{joined, meanwhile};
 use crate::store::facts::Facts;
 use crate::store::folder::Folder;
 use crate::store::stamp::InputStamp;
 use crate::store::state::Fingerprint;
 use crate::store::work::{SavedPlan, Work, massive_of};
-use crate::store::write::{LegStates, WrittenStates, write_states};
+use crate::store::write::{LegStates, WrittenStates, being_written, write_states};
 use crate::text::bytes;
 
 /// Batches are not made smaller than this: what fails with so few rows fails for another reason.
 const SMALLEST_BATCH: usize = 128;
-
-/// A model that is being read on another thread.
-type Loading<'scope, D> = ScopedJoinHandle<'scope, layerscope_model::Result<Transformer<D>>>;
 
 /// The states of points.
 type States = Vec<(Point, PointState)>;
@@ -65,12 +65,17 @@ impl OnDevice for Journey<'_> {
 
     fn run<D: Accumulate>(mut self, device: D) -> Result<WrittenStates> {
         let way = Way::new(self.bound);
+        (self.show)(Event::Ahead(Outlook::of(self.bound, device.workers(self.bound.plan.threads))));
         if device.free_memory().is_some() {
             (self.show)(Event::note(format!("computing on {}", device.describe())));
         }
         std::thread::scope(|scope| {
             let mut loading = self.read_model_early(scope, &device, &way);
             let spool = open_spool(self.bound, self.work, self.cancel, self.show)?;
+            if let Some(line) = little_left(&self.bound.plan.choices, spool.counters()) {
+                self.warnings.push(line.flags());
+                (self.show)(Event::Warning(line));
+            }
             loop {
                 match self.measure(scope, device.clone(), &way, &spool, loading.take()) {
                     Err(error) if error.is_out_of_memory() => self.shrink_batches(&spool, error)?,
@@ -97,7 +102,7 @@ impl<'a> Journey<'a> {
         let weights = leg_memory(device, &model.spec, &model.plan, whole);
         let fits = |weights: usize, limit: Option<u64>| limit.is_none_or(|limit| 2 * (weights as u64) < limit);
         let fits = plan.order != Order::Block && fits(weights.host, self.limit()) && fits(weights.device, device.free_memory());
-        fits.then(|| spawn_loading(scope, self.bound, device, whole))
+        fits.then(|| Loading::begin(scope, self.bound, device, whole))
     }
 
     fn measure<'scope, D: Accumulate>(
@@ -126,9 +131,11 @@ impl<'a> Journey<'a> {
         let kept = Kept::choose(&keep, plan.threads, batches.len(), |index| Ok(Items::new(spool.batch(&batches, index)?)))?;
         let shapes = shapes(bound, spool, &kept, keep.chosen.len());
         let timings = self.work.timings();
-        let mut loaded = timings.time(Phase::Load, || loading.map(joined).transpose())?;
-        let estimate = self.estimate(&device, way, &batches, &kept, &shapes, loaded.as_ref());
-        let fingerprint: Fingerprint = with_corpus(timings.time(Phase::Load, || bound.fingerprint())?, spool);
+        let mut loaded = timings.time(Phase::Load, || loading.map(|loading| loading.end(self.cancel, self.show)).transpose())?;
+        let single_groups = spool.groups().iter().filter(|group| group.count == 1).count();
+        let estimate = self.estimate(&device, way, &batches, (&kept, single_groups), &shapes, loaded.as_ref());
+        timings.time(Phase::Load, || hashed(bound, self.cancel, self.show))?;
+        let fingerprint: Fingerprint = with_corpus(bound.fingerprint()?, spool);
         let resumable: Fingerprint = fingerprint.clone().into_iter().chain(bound.order()).collect();
         let route = self.route(&estimate, way, &batches, spool, &resumable)?;
         if route.legs.len() > 1 {
@@ -148,13 +155,18 @@ impl<'a> Journey<'a> {
             pilot: &pilot,
             resumable: &resumable,
         };
+        // From now on there is something to lose, until the states are on the disk.
+        let saving = self.cancel.saving();
         let (massive, states) = self.legs(scope, device, way, &shared, loaded)?;
         let states = match states {
             Some(states) => LegStates::InMemory(states),
             None => LegStates::OnDisk((0..route.legs.len()).map(|leg| self.work.open_leg(leg)).collect::<Result<_>>()?),
         };
         let facts = Facts::new(bound, isa, &massive, spool, chosen.names, self.work.spent())?;
-        timings.time(Phase::Write, || write_states(self.store, &fingerprint, &facts, &kept, &states))
+        let (store, show) = (self.store, &mut *self.show);
+        let write = || timings.time(Phase::Write, || write_states(store, &fingerprint, &facts, &kept, &states));
+        let written = meanwhile(write, || show(Event::Writing { bytes: being_written(store) }))?;
+        Ok(written.held(saving))
     }
 
     /// Halves the batches from the last checkpoint on, for a device that had no memory for them; with several legs, from the start. Where
@@ -193,7 +205,7 @@ impl<'a> Journey<'a> {
         device: &D,
         way: &Way,
         batches: &BatchPlan,
-        kept: &Kept,
+        (kept, single_groups): (&Kept, usize),
         shapes: &[PointShape],
         loaded: Option<&Transformer<D>>,
     ) -> Estimate {
@@ -203,7 +215,8 @@ impl<'a> Journey<'a> {
         let dim = shapes.iter().map(|shape| shape.dim).max().unwrap_or(0);
         let state = PointShape { dim, previous: (shapes.len() > 1).then_some(dim), ..shapes[0] };
         let (sample, threads) = (kept.classes[0].len(), device.workers(plan.threads));
-        let sizes = Sizes { state, sample, points: shapes.len(), largest_batch: batches.largest_from(self.work.reached()), threads };
+        let (tokens, largest_batch) = (kept.len() - sample, batches.largest_from(self.work.reached()));
+        let sizes = Sizes { state, sample, tokens, single_groups, points: shapes.len(), largest_batch, threads };
         Estimate::new(device, model, way, &sizes, system::resident().unwrap_or(0).saturating_sub(early))
     }
 
@@ -269,11 +282,13 @@ impl<'a> Journey<'a> {
             }
             let transformer = match (ready.take(), loading.take()) {
                 (Some(ready), _) => ready,
-                (None, Some(loading)) => timings.time(Phase::Load, || joined(loading))?,
-                (None, None) => timings.time(Phase::Load, || bound.model.load_leg(device.clone(), segment.leg, bound.plan.threads))?,
+                (None, loading) => {
+                    let loading = loading.unwrap_or_else(|| Loading::begin(scope, bound, &device, segment.leg));
+                    timings.time(Phase::Load, || loading.end(self.cancel, self.show))?
+                }
             };
             // A stretch ends before the next one begins: no more than two legs are in memory at any time.
-            loading = legs.get(number + 1).map(|next| spawn_loading(scope, bound, &device, next.leg));
+            loading = legs.get(number + 1).map(|next| Loading::begin(scope, bound, &device, next.leg));
             let run = LegRun { number: *number, of: legs.len(), segment, batches: batches.clone(), stage, massive: &massive };
             let states = run.go(self, shared, &transformer, finished.map(|(_, file)| file))?;
             let rows = shared.batches.rows(batches.clone());
@@ -303,16 +318,6 @@ fn set_massive(massive: &mut Vec<Option<f64>>, points: Range<usize>, thresholds:
     points.zip(thresholds).for_each(|(at, threshold)| massive[at] = threshold);
 }
 
-fn spawn_loading<'scope, 'a: 'scope, D: Accumulate>(
-    scope: &'scope Scope<'scope, '_>,
-    bound: &'a BoundPlan,
-    device: &D,
-    leg: Leg,
-) -> Loading<'scope, D> {
-    let device = device.clone();
-    scope.spawn(move || bound.model.load_leg(device, leg, bound.plan.threads))
-}
-
 /// The shape of every measured point's state.
 fn shapes(bound: &BoundPlan, spool: &Spool, kept: &Kept, chosen: usize) -> Vec<PointShape> {
     let widths: Vec<usize> = bound.points.iter().map(|at| bound.model.spec.width_at(*at)).collect();
@@ -320,7 +325,7 @@ fn shapes(bound: &BoundPlan, spool: &Spool, kept: &Kept, chosen: usize) -> Vec<P
         groups: spool.groups().len(),
         dim,
         previous: at.checked_sub(1).map(|before| widths[before]),
-        kept: kept.len(),
+        kept: kept.states(),
         chosen,
         sketches: bound.plan.sketches,
     };

@@ -56,6 +56,8 @@ fn keep_least(heap: &mut BinaryHeap<KeptKey>, capacity: usize, key: KeptKey) {
 pub struct Kept {
     /// The keys of each class, ascending.
     pub classes: Vec<Vec<KeptKey>>,
+    /// For every key, class after class, the row of its state.
+    rows: Vec<u32>,
     seed: u64,
     /// Class of each group that has one.
     class_of: Vec<(u32, usize)>,
@@ -67,7 +69,7 @@ impl Kept {
         let capacity = |class: usize| if class == 0 { settings.sample } else { settings.per_group };
         let mut class_of: Vec<(u32, usize)> = settings.chosen.iter().enumerate().map(|(c, &group)| (group, c + 1)).collect();
         class_of.sort_unstable();
-        let mut kept = Kept { classes: Vec::new(), seed: settings.seed, class_of };
+        let mut kept = Kept { classes: Vec::new(), rows: Vec::new(), seed: settings.seed, class_of };
         let parts = threads.clamp(1, batches.max(1));
         let least: Vec<Result<Vec<BinaryHeap<KeptKey>>>> = in_order(threads, parts, |part| {
             let mut heaps: Vec<BinaryHeap<KeptKey>> = vec![BinaryHeap::new(); settings.chosen.len() + 1];
@@ -85,12 +87,70 @@ impl Kept {
             }
         }
         kept.classes = heaps.into_iter().map(BinaryHeap::into_sorted_vec).collect();
-        Ok(kept)
+        Ok(kept.sharing())
     }
 
-    /// From stored keys.
+    /// From stored keys, each with a row of its own.
     pub fn from_classes(classes: Vec<Vec<KeptKey>>) -> Kept {
-        Kept { classes, ..Kept::default() }
+        let count = classes.iter().map(Vec::len).sum::<usize>();
+        Kept { classes, rows: (0..count as u32).collect(), ..Kept::default() }
+    }
+
+    /// The same where a state that is in the sample and of a chosen token has one row.
+    pub fn sharing(mut self) -> Kept {
+        self.rows.clear();
+        let (mut next, sample) = (0, self.classes.first().map_or(&[][..], Vec::as_slice));
+        for (class, keys) in self.classes.iter().enumerate() {
+            for key in keys {
+                let shared = if class > 0 { sample.binary_search(key).ok() } else { None };
+                self.rows.push(shared.map_or(next, |row| row as u32));
+                next += u32::from(shared.is_none());
+            }
+        }
+        self
+    }
+
+    /// For every key, class after class, the row of its state.
+    pub fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// How many states are stored: fewer than keys, where keys share them.
+    pub fn states(&self) -> usize {
+        self.rows.iter().max().map_or(0, |last| *last as usize + 1)
+    }
+
+    /// States as they are stored, from those with a row for every key, which older programs have.
+    pub fn stored(&self, states: Vec<f32>, dim: usize) -> Vec<f32> {
+        if states.len() != self.len() * dim || self.states() == self.len() {
+            return states;
+        }
+        let mut stored = vec![0.0; self.states() * dim];
+        let each = self.rows.iter().zip(states.chunks_exact(dim));
+        each.for_each(|(row, state)| stored[*row as usize * dim..][..dim].copy_from_slice(state));
+        stored
+    }
+
+    /// States with a row for every key, from those as they are stored; None where there are neither so many nor so many.
+    pub fn expanded(&self, mut states: Vec<f32>, dim: usize) -> Option<Vec<f32>> {
+        let (keys, stored) = (self.len() * dim, self.states() * dim);
+        if states.len() == keys {
+            return Some(states);
+        }
+        // The sample lies before everything else, and has its rows in order.
+        let sample = self.classes.first().map_or(0, Vec::len);
+        if states.len() != stored || !self.rows[..sample].iter().enumerate().all(|(at, row)| at == *row as usize) {
+            return None;
+        }
+        let rest = states[sample * dim..].to_vec();
+        states.resize(keys, 0.0);
+        for (at, &row) in self.rows.iter().enumerate().skip(sample) {
+            match (row as usize).checked_sub(sample) {
+                Some(row) => states[at * dim..][..dim].copy_from_slice(&rest[row * dim..][..dim]),
+                None => states.copy_within(row as usize * dim..(row as usize + 1) * dim, at * dim),
+            }
+        }
+        Some(states)
     }
 
     /// Counted items with the classes that might keep them.
@@ -102,7 +162,7 @@ impl Kept {
         })
     }
 
-    /// Number of kept states.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.classes.iter().map(Vec::len).sum()
     }
@@ -125,14 +185,16 @@ impl Kept {
                 // Most are not kept: their hashes lie behind all that are.
                 let may_be_kept = keys.last().is_some_and(|last| key <= *last);
                 if let Some(at) = may_be_kept.then(|| keys.binary_search(&key).ok()).flatten() {
-                    slots.push((item as u32, (starts[class] + at) as u32));
+                    slots.push((item as u32, self.rows[starts[class] + at]));
                 }
             }
         }
+        // A state that is in two classes fills one row.
+        slots.dedup();
         slots
     }
 
-    /// The first row of each class.
+    /// The first key of each class.
     pub fn starts(&self) -> Vec<usize> {
         let lengths = self.classes.iter().map(Vec::len);
         lengths
@@ -144,7 +206,7 @@ impl Kept {
             .collect()
     }
 
-    /// The sample as the statistics take it; states that are not finite stay out.
+    /// The sample as the statistics take it, from states with a row for every key; those that are not finite stay out.
     pub fn sample(&self, states: &[f32], dim: usize) -> Result<HashSample> {
         self.class(0, states, dim)
     }
@@ -171,5 +233,34 @@ impl Kept {
             }
         }
         Ok(sample)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layerscope_corpus::DocumentId;
+
+    use super::*;
+
+    fn key(hash: u64) -> KeptKey {
+        let document = DocumentId { file: 0, record: hash, chunk: 0 };
+        KeptKey { hash, item: ItemId { document, position: 0, token: 0 } }
+    }
+
+    #[test]
+    fn a_state_of_two_classes_has_one_row() {
+        let keys = |hashes: &[u64]| hashes.iter().copied().map(key).collect::<Vec<_>>();
+        let classes = vec![keys(&[1, 3, 5]), keys(&[2, 3]), keys(&[5, 7, 9])];
+        let plain = Kept::from_classes(classes.clone());
+        assert_eq!((plain.rows(), plain.states()), (&[0, 1, 2, 3, 4, 5, 6, 7][..], 8));
+        let shared = plain.sharing();
+        assert_eq!((shared.rows(), shared.states(), shared.len()), (&[0, 1, 2, 3, 1, 2, 4, 5][..], 6, 8));
+        let state = |hash: u64| [hash as f32, -(hash as f32)];
+        let all: Vec<f32> = classes.iter().flatten().flat_map(|key| state(key.hash)).collect();
+        let stored: Vec<f32> = [1, 3, 5, 2, 7, 9].into_iter().flat_map(state).collect();
+        assert_eq!(shared.stored(all.clone(), 2), stored);
+        assert_eq!(shared.expanded(stored.clone(), 2), Some(all.clone()));
+        assert_eq!(shared.expanded(all.clone(), 2), Some(all));
+        assert_eq!(shared.expanded(stored[2..].to_vec(), 2), None);
     }
 }

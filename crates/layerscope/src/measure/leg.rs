@@ -1,6 +1,7 @@
 //! One leg of the way: the pilot sets its thresholds, workers carry the batches of a stretch through it, with a checkpoint now and then.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use layerscope_corpus::{BatchPlan, Spool};
@@ -21,6 +22,7 @@ use super::stretch::{Stretch, StretchRows};
 use super::timings::Phase;
 use super::workers::{Passage, Progress, WorkSettings, Workers};
 use crate::error::{Error, Result};
+use crate::process::threads::meanwhile;
 use crate::store::state::{Fingerprint, StateFile};
 use crate::store::work::{Work, read_points};
 
@@ -84,11 +86,14 @@ impl LegRun<'_> {
             let Journey { work, warnings, show, .. } = journey;
             work.restore(resumable, blocks, self.number, self.batches.start, points, &mut |line| warn(line, warnings, *show))?
         };
-        let (mut next, states) = match (restored, finished) {
+        let (mut next, mut states) = match (restored, finished) {
             (Some(restored), _) => (restored.next, restored.states),
             (None, Some(file)) => (self.batches.start, read_points(&file, blocks, points)?),
             (None, None) => (0, self.empty_states(journey, shared, transformer)?),
         };
+        for (_, state) in &mut states {
+            state.kept = shared.kept.stored(std::mem::take(&mut state.kept), state.dim());
+        }
         let done = |batch: usize| (shared.batches.documents_before(batch), shared.batches.rows(0..batch).end);
         let (before, total) = (done(next), done(shared.batches.len()));
         let workers = Workers::new(
@@ -97,6 +102,7 @@ impl LegRun<'_> {
             next,
             self.work_settings(shared, passage, next, transformer.backend().workers(plan.threads)),
         )?;
+        let of = shared.batches.len();
         while next < self.batches.end {
             let mut told = false;
             let mut pause = |progress: &Progress| {
@@ -119,21 +125,22 @@ impl LegRun<'_> {
                 true => Ok(Some(Items::new(spool.batch(shared.batches, index)?))),
                 false => Ok(None),
             };
+            // A stretch so short that nobody looks up while it runs is told of, too.
+            pause(workers.progress());
             let begun = Instant::now();
             next = workers.run(next, &batch, &mut pause).map_err(|error| located(error, spool))?;
             journey.work.timings().add_batches(begun.elapsed().as_secs_f64(), workers.progress().take_times());
             leaving.as_ref().map_or(Ok(()), Stretch::sync)?;
-            if next == self.batches.end {
-                break; // whoever asked to stop is heard in the next leg; the end of this one is worth more than a checkpoint
+            // Whoever asked to stop is heard in the next leg: the end of this one is worth more than a checkpoint. But a run that is replaced
+            // stays until the new one has states on disk.
+            if next == self.batches.end && !journey.work.is_replacing() {
+                break;
             }
             let Journey { work, cancel, show, .. } = journey;
             workers.with_states(|states| work.save(resumable, blocks, self.number, next, states))?;
             show(Event::Saved);
-            if cancel.is_cancelled() {
-                let of = shared.batches.len();
-                let line = format!("interrupted after batch {next} of {of}: everything is saved; the same command resumes");
-                return Err(Error::Interrupted(line.into()));
-            }
+            cancel.during(format!("interrupted after batch {next} of {of}: everything is saved; the same command resumes"));
+            cancel.check()?;
         }
         workers.into_states()
     }
@@ -151,7 +158,12 @@ impl LegRun<'_> {
         let entering = self.entering(journey.work, "pilot", &rows, bound)?;
         let leaving = self.leaving(journey.work, "pilot", &rows, bound)?;
         let passage = self.passage(entering.as_ref(), leaving.as_ref());
-        let pilot = journey.work.timings().time(Phase::Pilot, || shared.pilot.run(transformer, passage, points, &bound.plan))?;
+        journey.cancel.during("interrupted before the first batch: the text is kept; the same command goes on from there");
+        let done = AtomicU64::new(0);
+        let timings = journey.work.timings();
+        let (cancel, show) = (journey.cancel, &mut *journey.show);
+        let run = || timings.time(Phase::Pilot, || shared.pilot.run(transformer, passage, points, &bound.plan, (cancel, &done)));
+        let pilot = meanwhile(run, || show(Event::Pilot { tokens: done.load(Ordering::Relaxed), of: shared.pilot.tokens() }))?;
         leaving.as_ref().map_or(Ok(()), Stretch::sync)?;
         if self.of == 1 {
             let massive = pilot.iter().filter(|point| point.has_massive).count();

@@ -8,15 +8,18 @@ pub(crate) mod items;
 mod journey;
 pub(crate) mod kept;
 mod leg;
+pub(crate) mod outlook;
 mod pilot;
 pub(crate) mod plan;
 pub(crate) mod route;
 pub(crate) mod run;
 mod several;
+mod split;
 mod stretch;
 pub(crate) mod text;
 pub(crate) mod timings;
 mod turnstile;
+mod waiting;
 pub(crate) mod workers;
 
 use layerscope_report::Manifest;

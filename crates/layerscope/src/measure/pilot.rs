@@ -1,5 +1,7 @@
 //! The pilot: the first documents of the whole corpus set the norm beyond which a state is massive, a multiple of the median.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use layerscope_compute::States;
 use layerscope_compute::parallel::in_order_with;
 use layerscope_corpus::Spool;
@@ -11,6 +13,7 @@ use super::plan::Plan;
 use super::stretch::StretchRows;
 use super::workers::Passage;
 use crate::error::{Error, Result};
+use crate::process::cancel::CancelToken;
 
 /// Rows of the pilot's batches: there are few documents, and every thread should have some. No state depends on it.
 const BATCH_TOKENS: usize = 128;
@@ -39,23 +42,31 @@ impl Pilot {
         StretchRows::of_lengths(self.batches.iter().map(|items| items.batch.tokens()))
     }
 
-    /// Runs it through a leg of the model; one threshold for each of `points`.
+    /// All of them.
+    pub fn tokens(&self) -> u64 {
+        self.batches.iter().map(|items| items.batch.tokens() as u64).sum()
+    }
+
+    /// Runs it through a leg of the model; one threshold for each of `points`. Counts the tokens that are done.
     pub fn run<D: Accumulate>(
         &self,
         transformer: &Transformer<D>,
         passage: Passage<'_>,
         points: &[Point],
         plan: &Plan,
+        (cancel, done): (&CancelToken, &AtomicU64),
     ) -> Result<Vec<PilotPoint>> {
         let device = transformer.backend();
         let rows = self.batches.iter().map(|items| items.batch.tokens()).max().unwrap_or(0);
         let memory = || Ok((transformer.workspace(rows)?, device.space()?));
         let norms = in_order_with(device.workers(plan.threads), self.batches.len(), memory, |memory: &mut Result<_>, at| {
+            cancel.check()?;
             let (buffers, space) = memory.as_mut().map_err(|error: &mut Error| std::mem::replace(error, Error::Stopped))?;
             let items = &self.batches[at];
             let info = device.info(buffers.stream(), items.info())?;
             let mut taker = NormTaker { norms: vec![Vec::new(); points.len()], points, info: &info, space, batch: at, passage };
             transformer.forward_from(passage.entering(at)?.as_deref(), &items.batch, buffers, &mut taker)?;
+            done.fetch_add(items.batch.tokens() as u64, Ordering::Relaxed);
             Ok(taker.norms)
         });
         let norms: Vec<Vec<Vec<f64>>> = norms.into_iter().collect::<Result<_>>()?;

@@ -14,6 +14,7 @@ use layerscope_stats::sketch::{SketchKind, SketchSet};
 
 use super::device::Device;
 use super::route::Order;
+use super::split::PartPlan;
 use crate::checkpoint::fingerprint::{ModelHash, tokenizer_fingerprint};
 use crate::error::{Error, Result};
 use crate::process::system;
@@ -108,6 +109,10 @@ pub struct TextPlan {
     pub filters: Filters,
     /// Which part of it is ours.
     pub shard: Shard,
+    /// The column whose values split it.
+    pub split: Option<String>,
+    /// The part of one value, which `shard` numbers; None for the whole.
+    pub part: Option<PartPlan>,
     /// What makes a group.
     pub grouping: Grouping,
     /// Whether special tokens count.
@@ -255,6 +260,8 @@ impl TextPlan {
                 limit: choices.parsed("limit")?,
             },
             shard: parse::shard(choices.text("shard"), &|name| std::env::var(name).ok())?,
+            split: choices.text("split").map(parse::split).transpose()?,
+            part: None,
             grouping,
             specials: choices.word("specials", [Specials::Exclude, Specials::Include, Specials::Count])?,
             skip_first: choices.required("skip-first")?,
@@ -271,6 +278,8 @@ impl TextPlan {
             on_error: self.on_error,
             filters: self.filters.clone(),
             shard: self.shard,
+            split: self.split.clone(),
+            part: self.part.as_ref().map(|part| part.value.clone()),
             grouping: self.grouping.clone(),
             ..layerscope_corpus::Settings::new(self.inputs.iter().cloned(), OPEN_WINDOW)
         }

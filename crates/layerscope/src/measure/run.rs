@@ -10,8 +10,9 @@ use layerscope_report::{Manifest, verify_tables};
 use super::event::{Event, Show};
 use super::journey::{Journey, warn};
 use super::plan::{BoundPlan, Plan, SharedText};
-use super::several;
 use super::text::{Found, Text, expect_same_text};
+use super::waiting::hashed;
+use super::{several, split};
 use crate::checkpoint::tokenizer::load_tokenizer;
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
@@ -27,12 +28,21 @@ use crate::tables::make::Resources;
 /// Carries out a plan on the model in `folder`: text, spool, model, sketches, tables. Returns the manifest.
 pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Manifest> {
     tell_choices(&plan, show);
+    cancel.during("interrupted before anything was measured: the same command starts again");
+    if plan.text.split.is_some() {
+        return split::measure(plan, folder, cancel, show);
+    }
     if plan.devices.len() > 1 {
         return match shared {
             None => several::measure(plan, folder, cancel, show),
             Some(_) => Err(Error::usage(line!["checkpoints of a training are measured on one ", setting("device")])),
         };
     }
+    measure_whole(plan, folder, shared, cancel, show)
+}
+
+/// The same for all of its text, or for one part of it.
+pub fn measure_whole(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Manifest> {
     let bound = BoundPlan::new(plan, folder, shared)?;
     let plan = &bound.plan;
     let Measured { store, work, written, mut warnings, timings } = states_of(&bound, cancel, show)?;
@@ -80,14 +90,14 @@ struct Measured {
 /// Text and model into states, unless an earlier start came so far.
 fn states_of(bound: &BoundPlan, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Measured> {
     let plan = &bound.plan;
-    let store = Folder::create(&plan.out)?;
     let mut work = Work::open(&plan.out)?;
+    let store = Folder::create(&plan.out)?;
     let mut warnings = Vec::new();
     if plan.overwrite {
         work.replace()?;
     }
     if store.path(STATE).exists() && !plan.overwrite {
-        expect_finished(&store, bound, cancel)?;
+        expect_finished(&store, bound, cancel, show)?;
         return Ok(Measured { store, work, written: None, warnings, timings: None });
     }
     work.mend(&mut |line| warn(line, &mut warnings, show))?;
@@ -119,7 +129,8 @@ fn complete(out: &Path) -> Result<Option<Manifest>> {
 }
 
 /// Refuses a folder that holds the finished state of another run, or of another text.
-fn expect_finished(store: &Folder, bound: &BoundPlan, cancel: &CancelToken) -> Result<()> {
+fn expect_finished(store: &Folder, bound: &BoundPlan, cancel: &CancelToken, show: &mut Show<'_>) -> Result<()> {
+    hashed(bound, cancel, show)?;
     let run = StoredRun::open(&store.path(""))?;
     let shard = bound.corpus.shard;
     // The text is not read again only to learn that there is nothing to do: its name stands for it, unless it was touched.
@@ -143,6 +154,7 @@ pub fn open_spool(bound: &BoundPlan, work: &Work, cancel: &CancelToken, show: &m
     }
     let known = saved.as_ref().and_then(|saved| saved.fingerprint.get("corpus"));
     if let Some(saved) = &saved {
+        hashed(bound, cancel, show)?;
         let mut expected: Fingerprint = bound.fingerprint()?.into_iter().chain(bound.order()).collect();
         expected.extend(known.map(|corpus| ("corpus".to_owned(), corpus.clone())));
         expect_same(out, &saved.fingerprint, &expected)?;
@@ -152,6 +164,7 @@ pub fn open_spool(bound: &BoundPlan, work: &Work, cancel: &CancelToken, show: &m
     }
     let corpus = known.and_then(|corpus| corpus.as_str()).map(str::to_owned);
     let fingerprint = bound.text_fingerprint();
+    cancel.during("interrupted while reading the corpus: the same command reads it again");
     let text = Text { out, work, settings: &bound.corpus, fingerprint, begun: saved.is_some(), corpus };
     let (spool, found) = text.open(|| load_tokenizer(bound.tokenizer_folder(), bound.plan.text.wrap), cancel, show)?;
     match found {

@@ -15,7 +15,9 @@ use super::run;
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
 use crate::process::threads::joined;
+use crate::store::folder::Tentative;
 use crate::store::merge::{MergeSettings, merge_folders};
+use crate::store::mirror;
 use crate::store::stored::STATE;
 
 /// Where the shards are while they are measured.
@@ -29,16 +31,22 @@ pub fn measure(plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut Show<
     }
     let parts = plan.out.join(SHARDS);
     if plan.out.join(STATE).exists() && !plan.overwrite {
-        // Complete, or all but the tables.
-        return run::measure(Plan { devices: vec![plan.devices[0]], ..plan }, folder, None, cancel, show);
+        // Complete, or all but the tables and the end of the shards.
+        let manifest = run::measure(Plan { devices: vec![plan.devices[0]], ..plan }, folder, None, cancel, show)?;
+        mirror::remove(&parts)?;
+        return Ok(manifest);
     }
+    let _tentative = Tentative::new(&parts);
     let shards: Vec<Plan> = (0..plan.devices.len()).map(|number| shard(&plan, &parts, number)).collect();
     let folders: Vec<PathBuf> = shards.iter().map(|shard| shard.out.clone()).collect();
-    measure_shards(shards, folder, cancel, show)?;
+    {
+        let _saving = cancel.saving();
+        measure_shards(shards, folder, cancel, show)?;
+    }
     show(Event::note(format!("merging {} shards", folders.len())));
     let settings = MergeSettings { overwrite: true, allow_devices: false };
-    let manifest = merge_folders(&folders, &plan.out, settings, &mut |_| {})?;
-    std::fs::remove_dir_all(&parts).map_err(|source| Error::io(&parts, source))?;
+    let manifest = merge_folders(&folders, &plan.out, settings, cancel, show)?;
+    mirror::remove(&parts)?;
     show(Event::Finished(&manifest));
     Ok(manifest)
 }
@@ -100,6 +108,8 @@ enum Told {
     Note(Line),
     Warning(Line),
     Done(Done),
+    /// What all shards do alike and is shown of the first: they read the same text and the same weights.
+    Alike(Event<'static>),
     Saved,
     Stopping,
 }
@@ -112,7 +122,13 @@ impl Told {
             Event::Measuring { documents, tokens, total, fresh, .. } => Some(Told::Done(Done { documents, tokens, total, fresh })),
             Event::Saved => Some(Told::Saved),
             Event::Stopping => Some(Told::Stopping),
-            Event::Reading(_) | Event::Tables { .. } | Event::Finished(_) => None,
+            Event::Ahead(outlook) => Some(Told::Alike(Event::Ahead(outlook))),
+            Event::Reading(progress) => Some(Told::Alike(Event::Reading(progress))),
+            Event::Loading { bytes, of } => Some(Told::Alike(Event::Loading { bytes, of })),
+            Event::Hashing { bytes, of } => Some(Told::Alike(Event::Hashing { bytes, of })),
+            Event::Pilot { tokens, of } => Some(Told::Alike(Event::Pilot { tokens, of })),
+            Event::Writing { bytes } => Some(Told::Alike(Event::Writing { bytes })),
+            Event::Part { .. } | Event::Merging { .. } | Event::Tables { .. } | Event::Drawing { .. } | Event::Finished(_) => None,
         }
     }
 }
@@ -135,6 +151,8 @@ fn tell_all(count: usize, told: &Receiver<(usize, Told)>, cancel: &CancelToken, 
             Told::Note(line) => show(Event::Note(named(line))),
             Told::Warning(line) => show(Event::Warning(named(line))),
             Told::Saved => show(Event::Saved),
+            Told::Alike(event) if number == 0 => show(event),
+            Told::Alike(_) => {}
             Told::Stopping if is_stopping => {}
             Told::Stopping => {
                 is_stopping = true;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use layerscope_corpus::source::{STANDARD_INPUT, Source};
-use layerscope_corpus::{KnownText, Spool, Tokenizer, check_text, write_spool};
-use layerscope_error::{line, setting};
+use layerscope_corpus::source::{STANDARD_INPUT, Source, is_assumed};
+use layerscope_corpus::{Counters, KnownText, Spool, Tokenizer, check_text, write_spool};
+use layerscope_error::{Line, line, setting};
 use layerscope_remote::is_address;
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,24 @@ use super::event::{Event, Show};
 use super::timings::Phase;
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
+use crate::settings::Choices;
 use crate::store::stamp::InputStamp;
 use crate::store::state::{Fingerprint, differences};
 use crate::store::stored::StoredRun;
 use crate::store::work::{Work, expect_same};
+use crate::text::{counted, grouped};
 
 const SPOOL: &str = "spool";
 const RECORD: &str = "text.json";
+
+/// Says of files with an ending that says nothing that they were read as text.
+fn tell_assumed(spool: &Spool, show: &mut Show<'_>) {
+    let assumed: Vec<&String> = spool.inputs().iter().filter(|name| is_assumed(name)).collect();
+    if let [first, more @ ..] = &assumed[..] {
+        let others = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+        show(Event::note(format!("{first}{others}: read as text, a line a document")));
+    }
+}
 
 /// What a spool was written from.
 #[derive(Serialize, Deserialize)]
@@ -115,6 +126,7 @@ impl Text<'_> {
         show: &mut Show<'_>,
     ) -> Result<Spool> {
         let start = Instant::now();
+        show(Event::Reading(layerscope_corpus::Progress::default()));
         let tokenizer = tokenizer()?;
         let (loading, mut working) = (start.elapsed().as_secs_f64(), Duration::ZERO);
         let mut progress = |progress: &layerscope_corpus::Progress| {
@@ -122,6 +134,7 @@ impl Text<'_> {
             show(Event::Reading(*progress));
         };
         let spool = write_spool(self.settings, &tokenizer, path, &mut progress, cancel.flag())?;
+        tell_assumed(&spool, show);
         let tokenizing = loading + working.as_secs_f64() / self.settings.threads.max(1) as f64;
         let timings = self.work.timings();
         timings.add(Phase::Tokenize, tokenizing);
@@ -163,6 +176,28 @@ impl Text<'_> {
         let (corpus, spool) = (spool.fingerprint(), spool.identity());
         self.work.write_json(RECORD, &Record { fingerprint: self.fingerprint.clone(), inputs, corpus, spool })
     }
+}
+
+/// Fewer documents than this are hardly what a preset's sample is meant for.
+const FEW_DOCUMENTS: u64 = 1000;
+
+/// A warning where the sample of a preset, which is made for large corpora, leaves little of a small one.
+pub fn little_left(choices: &Choices, counters: &Counters) -> Option<Line> {
+    let Counters { kept, records, .. } = *counters;
+    let is_little = choices.is_of_preset("sample") && kept < FEW_DOCUMENTS && counters.unsampled > 0;
+    is_little.then(|| {
+        line![
+            format!("{} of {} left by the preset's ", grouped(kept as usize), counted_are(records, "document")),
+            setting("sample").to(choices.text("sample").unwrap_or_default()),
+            "; add ",
+            setting("sample").to(1)
+        ]
+    })
+}
+
+/// `1 document is`, `2 documents are`.
+fn counted_are(count: u64, thing: &str) -> String {
+    format!("{} {}", counted(count, thing), if count == 1 { "is" } else { "are" })
 }
 
 /// Refuses to call a run finished whose text has changed since it was read. `folder` holds the run.

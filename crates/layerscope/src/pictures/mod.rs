@@ -3,9 +3,10 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use layerscope_error::{line, setting};
-use layerscope_report::figure::{self, Drawing, LIST, Settings};
+use layerscope_error::{Line, line, meant, setting};
+use layerscope_report::figure::{self, Drawing, LIST, Settings, Skipped, Step};
 use layerscope_report::manifest::Frequency;
+use layerscope_report::page::{VIEWS, View};
 use layerscope_report::{Run, page};
 
 use crate::error::{Error, Result};
@@ -31,6 +32,9 @@ pub struct Look {
     /// states carry more than a tenth of Q]
     #[arg(long, value_name = "STATES")]
     pub states: Option<String>,
+    /// Draw measures along the layers against relative depth, or against the layer [default: layer]
+    #[arg(long, value_name = "HOW")]
+    pub depth: Option<String>,
     /// Theme: light, dark (slides) or print (grayscale) [default: light]
     #[arg(long, value_name = "THEME")]
     pub theme: Option<String>,
@@ -46,9 +50,7 @@ impl Look {
     /// Checked; `frequency` is MIN:MAX of n_t for the groups in regressions.
     fn settings(&self, frequency: Option<&str>) -> Result<Settings> {
         if let Some(unknown) = self.only.iter().find(|name| !LIST.iter().any(|figure| figure.is_called(name))) {
-            let known: Vec<&str> = LIST.iter().map(|figure| figure.id).collect();
-            let line = line![setting("only"), format!(" `{unknown}` is not understood; give some of {}", or(&known))];
-            return Err(Error::usage(line));
+            return Err(not_among(unknown, LIST.iter().map(|figure| figure.id)));
         }
         let bounds = |range: RangeInclusive<u64>| (*range.start() as i64, *range.end() as i64);
         Ok(Settings {
@@ -57,6 +59,7 @@ impl Look {
             tokens: self.tokens.clone(),
             frequency: frequency.map(parse::frequency).transpose()?.map(bounds),
             states: self.states.as_deref().map(parse::states).transpose()?,
+            relative_depth: self.depth.as_deref().map_or(Ok(false), relative_depth)?,
             theme: self.theme.as_deref().unwrap_or("light").parse()?,
             width_mm: self.width_mm.as_deref().map(figure::width_mm).transpose()?,
             title: self.title.clone(),
@@ -64,14 +67,54 @@ impl Look {
     }
 }
 
+/// Why a name of `only` is refused.
+fn not_among(unknown: &str, known: impl Iterator<Item = &'static str>) -> Error {
+    let known: Vec<&str> = known.collect();
+    let near = meant(unknown, known.iter().copied());
+    Error::usage(line![setting("only"), format!(" `{unknown}` is not understood{near}; give some of {}", or(&known))])
+}
+
+/// Whether depth is relative, by the name of how it is shown.
+fn relative_depth(name: &str) -> Result<bool> {
+    match name {
+        "relative" => Ok(true),
+        "layer" => Ok(false),
+        _ => Err(Error::usage(line![setting("depth"), format!(" `{name}` is not understood; give layer or relative")])),
+    }
+}
+
 /// Draws the figures that the runs support into a folder.
 pub fn figures(runs: &[Run], look: &Look, frequency: Option<&str>, out: &Path) -> Result<Drawing> {
+    figures_with(runs, look, frequency, out, &mut |_| {})
+}
+
+/// The same, and tells what happens.
+pub(crate) fn figures_with(runs: &[Run], look: &Look, frequency: Option<&str>, out: &Path, show: &mut dyn FnMut(Step)) -> Result<Drawing> {
     let settings = look.settings(frequency)?;
-    Folder::create(out)?;
     let reselected =
         frequency.map(|frequency| runs.iter().map(|run| reselected(run, frequency)).collect::<Result<Vec<_>>>()).transpose()?;
-    Ok(figure::draw(reselected.as_deref().unwrap_or(runs), &settings, out, &mut |_| {})?)
+    let drawing = figure::draw(reselected.as_deref().unwrap_or(runs), &settings, out, show)?;
+    match drawing.written.is_empty() {
+        true => Err(nothing_drawn(&drawing.skipped)),
+        false => Ok(drawing),
+    }
 }
+
+/// Why there is no figure at all: a reason for each, as far as they fit a line.
+fn nothing_drawn(skipped: &[Skipped]) -> Error {
+    let reason = |skipped: &Skipped| line![format!("{}: ", skipped.figure), skipped.reason.clone()];
+    let mut line = vec![Line::from("no figure was drawn; ")];
+    for (at, skipped) in skipped.iter().take(REASONS).enumerate() {
+        line.extend([Line::from(if at == 0 { "" } else { "; " }), reason(skipped)]);
+    }
+    if skipped.len() > REASONS {
+        line.push(format!("; and {} more", skipped.len() - REASONS).into());
+    }
+    Error::usage(Line::join(line))
+}
+
+/// So many reasons are given.
+const REASONS: usize = 3;
 
 /// The run with the groups of other frequencies selected in its table of layers. M and V_B of some groups follow from the means of those
 /// groups, which only the state has: a run without one (a trajectory) stays as it is, as does one whose groups are not selected by
@@ -87,15 +130,21 @@ fn reselected(run: &Run, frequency: &str) -> Result<Run> {
     Ok(run)
 }
 
-/// Writes a self-contained page of the runs. Returns its size in bytes.
-pub fn report(runs: &[Run], frequency: Option<&str>, title: Option<String>, out: &Path) -> Result<usize> {
+/// Writes a self-contained page of the runs: all views, or `only` some. Returns its size in bytes.
+pub fn report(runs: &[Run], frequency: Option<&str>, title: Option<String>, only: &[String], out: &Path) -> Result<usize> {
     let mut bytes = Vec::new();
-    page::write(runs, &page_settings(frequency, title)?, &mut bytes)?;
+    let only = only.iter().map(|name| view(name)).collect::<Result<_>>()?;
+    page::write(runs, &page::Settings { only, ..page_settings(frequency, title)? }, &mut bytes)?;
     Folder::put_file(out, &bytes)?;
     Ok(bytes.len())
 }
 
+/// The view of this name.
+fn view(name: &str) -> Result<&'static View> {
+    VIEWS.iter().find(|view| view.name == name).ok_or_else(|| not_among(name, VIEWS.iter().map(|view| view.name)))
+}
+
 /// What the page starts with.
 pub fn page_settings(frequency: Option<&str>, title: Option<String>) -> Result<page::Settings> {
-    Ok(page::Settings { frequency: frequency.map(parse::frequency).transpose()?, title })
+    Ok(page::Settings { frequency: frequency.map(parse::frequency).transpose()?, title, ..page::Settings::default() })
 }

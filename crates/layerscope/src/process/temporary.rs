@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 
@@ -20,13 +21,14 @@ impl TemporaryFolder {
             match std::fs::create_dir(&folder) {
                 // Left by a killed process that had the same number.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                made => return made.map(|()| TemporaryFolder(folder.clone())).map_err(|source| Error::io(&folder, source)),
+                made => return made.map(|()| TemporaryFolder::of(folder.clone())).map_err(|source| Error::io(&folder, source)),
             }
         }
     }
 
     /// A folder that exists already.
     pub fn of(folder: PathBuf) -> TemporaryFolder {
+        known().push(folder.clone());
         TemporaryFolder(folder)
     }
 
@@ -47,7 +49,18 @@ impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         // Nothing can be done about a folder that stays, and it does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
+        known().retain(|folder| *folder != self.0);
     }
+}
+
+/// Removes all that there are, for a process that ends where it stands.
+pub fn remove_all() {
+    known().drain(..).for_each(|folder| drop(std::fs::remove_dir_all(folder)));
+}
+
+fn known() -> MutexGuard<'static, Vec<PathBuf>> {
+    static KNOWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The folder of a model or a run; a temporary one disappears with this value.

@@ -138,13 +138,40 @@ async fn converse(stream: TokioIo<tokio::net::TcpStream>, site: Arc<Site>, heard
 }
 
 async fn respond(site: Arc<Site>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let body_wanted = request.method() != Method::HEAD;
-    let hosts: Vec<String> = request.headers().get_all(HOST).iter().map(|host| host.to_str().unwrap_or("?").to_owned()).collect();
-    let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+    let asked = Asked::of(&request);
+    let body_wanted = asked.body_wanted;
     // Blocks are read from disk: not on the thread that hears everybody.
-    let answer = tokio::task::spawn_blocking(move || site.answer(&method, &path, &hosts)).await;
+    let answer = tokio::task::spawn_blocking(move || asked.answer(&site)).await;
     let answer =
         answer.unwrap_or_else(|_| Answer { status: 500, headers: Vec::new(), body: Bytes::from_static(b"a defect of Layerscope\n") });
+    Ok(response(answer, body_wanted))
+}
+
+/// What matters of a request.
+pub(crate) struct Asked {
+    method: String,
+    path: String,
+    hosts: Vec<String>,
+    pub body_wanted: bool,
+}
+
+impl Asked {
+    pub fn of<B>(request: &Request<B>) -> Asked {
+        Asked {
+            method: request.method().to_string(),
+            path: request.uri().path().to_owned(),
+            hosts: request.headers().get_all(HOST).iter().map(|host| host.to_str().unwrap_or("?").to_owned()).collect(),
+            body_wanted: request.method() != Method::HEAD,
+        }
+    }
+
+    pub fn answer(&self, site: &Site) -> Answer {
+        site.answer(&self.method, &self.path, &self.hosts)
+    }
+}
+
+/// An answer as it is sent.
+pub(crate) fn response(answer: Answer, body_wanted: bool) -> Response<Full<Bytes>> {
     let mut response = Response::builder().status(answer.status).header(CONTENT_LENGTH, answer.body.len());
     for (name, value) in HEADERS {
         response = response.header(name, value);
@@ -153,5 +180,5 @@ async fn respond(site: Arc<Site>, request: Request<Incoming>) -> Result<Response
         response = response.header(*name, value);
     }
     let body = if body_wanted { answer.body } else { Bytes::new() };
-    Ok(response.body(Full::new(body)).expect("headers of our own"))
+    response.body(Full::new(body)).expect("headers of our own")
 }

@@ -9,11 +9,11 @@ pub mod table;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use layerscope_error::{Line, line, setting};
+use layerscope_error::{Line, line, meant, setting};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use table::{Join, Kind, Role, Row, SETTINGS};
+use table::{Join, Kind, Role, Row, SETTINGS, or};
 
 /// What a caller gives, by the names of the flags of `layerscope measure`; `_` stands for `-`.
 ///
@@ -69,7 +69,8 @@ impl Settings {
     pub fn set(mut self, name: &str, value: impl Into<Given>) -> Result<Settings> {
         let row = Row::named(&name.replace('_', "-")).ok_or_else(|| {
             let names: Vec<String> = SETTINGS.iter().map(Row::keyword).collect();
-            Error::usage(format!("there is no setting `{name}`; there are {}", names.join(", ")))
+            let meant = meant(name, names.iter().map(String::as_str));
+            Error::usage(format!("there is no setting `{name}`{meant}; there are {}", names.join(", ")))
         })?;
         let words = match (row.kind, value.into()) {
             (Kind::Switch | Kind::Truth, Given::Truth(truth)) => vec![truth.to_string()],
@@ -176,6 +177,11 @@ impl Choices {
         Some((by, chosen.map(|(name, choice)| setting(name).to(choice.value.as_deref().unwrap_or_default())).collect()))
     }
 
+    /// Whether the preset chose a setting.
+    pub fn is_of_preset(&self, name: &str) -> bool {
+        self.values.get(name).is_some_and(|choice| matches!(choice.from, Origin::Preset(_)))
+    }
+
     /// Notes what was decided for a setting that was left to the machine.
     pub fn decide(&mut self, name: &'static str, value: impl fmt::Display) {
         if let Some(choice) = self.values.get_mut(name) {
@@ -212,7 +218,7 @@ impl Choices {
         };
         debug_assert_eq!(words.len(), N, "{name}");
         let place = words.iter().position(|word| *word == text).and_then(|place| values.get(place));
-        place.copied().ok_or_else(|| wrong(name, text))
+        place.copied().ok_or_else(|| wrong_because(name, text, &format!("{}{}", or(words), meant(text, words.iter().copied()))))
     }
 
     /// Those that decide the numbers, as a fingerprint has them: flag to value.
@@ -265,7 +271,7 @@ mod tests {
         assert_eq!(named("layers", vec!["0".to_owned(), "6".to_owned()].into()).expect("known").value("layers"), Some("0,6"));
         assert_eq!(named("seed", words("1")).expect("known").values("corpus"), ["a", "-"]);
         let line = named("max_word", words("63")).expect_err("unknown").to_string();
-        assert!(line.starts_with("there is no setting `max_word`; there are corpus, text_column,"), "{line}");
+        assert!(line.starts_with("there is no setting `max_word` (did you mean `max_words`?); there are corpus, text_column,"), "{line}");
         assert!(named("overwrite", words("yes")).is_err());
         assert_eq!(Settings::default().needed("out").expect_err("missing").to_string(), "--out is missing; give a folder");
     }

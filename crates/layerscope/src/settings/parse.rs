@@ -3,10 +3,11 @@
 use std::ops::RangeInclusive;
 
 use layerscope_corpus::{Grouping, Shard};
-use layerscope_error::{line, setting};
+use layerscope_error::{line, meant, setting};
 use layerscope_model::Ablation;
 use layerscope_report::States;
-use layerscope_stats::measure::Family;
+use layerscope_report::text::shortened;
+use layerscope_stats::measure::{Family, MEASURES, Measure};
 
 use super::{wrong, wrong_because};
 use crate::error::{Error, Result};
@@ -18,18 +19,55 @@ pub fn group(text: &str) -> Result<(Grouping, Vec<usize>)> {
     clusters.map(|clusters| (Grouping::Token, clusters)).ok_or_else(|| wrong_because("group", text, "cluster:K[,K...] with K at least 2"))
 }
 
-/// Families of measures, by name.
+/// The column that splits the corpus.
+pub fn split(text: &str) -> Result<String> {
+    text.strip_prefix("column:").filter(|name| !name.is_empty()).map(str::to_owned).ok_or_else(|| wrong("split", text))
+}
+
+/// Families of measures, by name. A measure stands for its family.
 pub fn families<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Family>> {
-    let known = || Family::SELECTABLE.map(Family::name).join(", ");
     let mut families = Vec::new();
     for name in names.into_iter().map(str::trim) {
-        match Family::named(name) {
-            _ if name == "all" => return Ok(Family::SELECTABLE.to_vec()),
+        if name == "all" {
+            return Ok(Family::SELECTABLE.to_vec());
+        }
+        let of_measure = || Measure::named(name).map(|measure| measure.family);
+        match Family::named(name).or_else(of_measure) {
+            Some(Family::Cluster) => {
+                let of_clusters = setting("group").to("cluster:K");
+                return Err(Error::usage(line![setting("measures").to(name), " is of clusters; give ", of_clusters]));
+            }
+            Some(family) if families.contains(&family) => {}
             Some(family) => families.push(family),
-            None => return Err(wrong_because("measures", name, &format!("all, or some of {}", known()))),
+            None => return Err(unknown_measure(name)),
         }
     }
     Ok(families)
+}
+
+/// The measures that names stand for, those of a family with its name; None for all.
+pub fn measures(names: &[String]) -> Result<Option<Vec<&'static str>>> {
+    let mut measures = Vec::new();
+    for name in names.iter().map(|name| name.trim()) {
+        match (Measure::named(name), Family::named(name)) {
+            _ if name == "all" => return Ok(None),
+            (Some(measure), _) => measures.push(measure.name),
+            (None, Some(family)) => measures.extend(MEASURES.iter().filter(|measure| measure.family == family).map(|measure| measure.name)),
+            (None, None) => return Err(unknown_measure(name)),
+        }
+    }
+    Ok(Some(measures).filter(|measures| !measures.is_empty()))
+}
+
+fn unknown_measure(name: &str) -> Error {
+    let families = Family::SELECTABLE.map(Family::name);
+    let meant = meant(name, families.into_iter().chain(MEASURES.iter().map(|measure| measure.name)));
+    let problem = format!(
+        " `{}` is neither a measure nor a family{meant}; give all, some of {}, or measures that `layerscope measures` lists",
+        shortened(name),
+        families.join(", ")
+    );
+    Error::usage(line![setting("measures"), problem])
 }
 
 /// `MIN:MAX` of n_t.
@@ -155,7 +193,14 @@ mod tests {
         assert!(layers("0-6").is_err());
         assert_eq!(families(["norm", " cosine"]).expect("families"), [Family::Norm, Family::Cosine]);
         assert_eq!(families(["all"]).expect("families"), Family::SELECTABLE);
+        assert_eq!(families(["mean_cosine", "cosine", "q"]).expect("families"), [Family::Cosine, Family::Norm]);
         let line = families(["norms"]).expect_err("unknown").to_string();
-        assert!(line.starts_with("--measures `norms` is not understood; give all, or some of norm, cosine,"), "{line}");
+        let start = "--measures `norms` is neither a measure nor a family (did you mean `norm`?); give all, some of norm, cosine,";
+        assert!(line.starts_with(start), "{line}");
+        assert!(families(["silhouette"]).expect_err("of clusters").to_string().ends_with("give --group cluster:K"));
+        let named = |names: &[&str]| measures(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).expect("measures");
+        assert_eq!(named(&["q", "partition"]), Some(vec!["q", "partition"]));
+        assert_eq!(named(&["dimension"]), Some(vec!["intrinsic_dimension"]));
+        assert_eq!((named(&["q", "all"]), named(&[])), (None, None));
     }
 }

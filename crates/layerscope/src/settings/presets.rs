@@ -2,7 +2,7 @@
 
 use super::table::or;
 use crate::error::{Error, Result};
-use layerscope_error::{line, setting};
+use layerscope_error::{line, meant, setting};
 
 /// The conventions of one paper.
 pub struct Preset {
@@ -45,7 +45,7 @@ pub fn find(name: &str) -> Result<&'static Preset> {
     const ALL: &[Preset] = &PRESETS;
     ALL.iter()
         .find(|preset| preset.name == name)
-        .ok_or_else(|| Error::usage(line![setting("preset"), format!(" `{name}` is unknown; give {}", or(&NAMES))]))
+        .ok_or_else(|| Error::usage(line![setting("preset"), format!(" `{name}` is unknown{}; give {}", meant(name, NAMES), or(&NAMES))]))
 }
 
 #[cfg(test)]
@@ -59,6 +59,9 @@ mod tests {
             assert!(Row::named(name).is_some_and(|row| row.role == Role::Numbers), "{name}");
         }
         let line = find("papers").err().map(|error| error.to_string());
-        assert_eq!(line.as_deref(), Some("--preset `papers` is unknown; give paper, shape-of-learning, machina or ethayarajh"));
+        assert_eq!(
+            line.as_deref(),
+            Some("--preset `papers` is unknown (did you mean `paper`?); give paper, shape-of-learning, machina or ethayarajh")
+        );
     }
 }

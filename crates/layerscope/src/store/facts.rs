@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use layerscope_corpus::{Group, Grouping, Spool};
 use layerscope_model::{Model, Point};
-use layerscope_report::manifest::Timings;
+use layerscope_report::manifest::{Part, Timings};
 use layerscope_stats::measure::predicted_q;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -58,9 +58,18 @@ pub struct Facts {
     /// The shards that are in it, where it is some of them but not all.
     #[serde(default)]
     pub shards: Vec<u32>,
+    /// The value that makes this a part of a split run; the model's name ends with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+    /// The parts that a split run has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub split: Vec<Part>,
     /// What computed the numbers; nothing in runs of earlier versions and without a model.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub isa: String,
+    /// `f16` where kept states were rounded, here or in a shard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_states: Option<String>,
     /// Time it took to make the state, over all interruptions and shards.
     pub seconds: f64,
     /// Where that time went.
@@ -181,9 +190,12 @@ impl Facts {
             let width = Some(model.spec.width_at(at)).filter(|width| *width != model.spec.width);
             Ok(PointFacts { at: PointName::of(at, blocks), predicted_q: predicted, massive, width })
         };
+        let part = plan.text.part.as_ref().map(|part| part.named.clone());
+        let mut model_facts = ModelFacts::new(&plan.model, plan.revision.clone(), bound.model_hash.wait()?, model);
+        part.iter().for_each(|part| model_facts.name.push_str(&ending(part)));
         Ok(Facts {
             command: crate::process::command::words(),
-            model: ModelFacts::new(&plan.model, plan.revision.clone(), bound.model_hash.wait()?, model),
+            model: model_facts,
             points: bound.points.iter().zip(massive).map(point).collect::<Result<_>>()?,
             corpus: CorpusFacts::of(&corpus.inputs, spool),
             grouping: plan.choices.text("group").unwrap_or_default().to_owned(),
@@ -198,10 +210,22 @@ impl Facts {
             norms: norm_facts(model)?,
             shard: (corpus.shard.index, corpus.shard.count),
             shards: Vec::new(),
+            part,
+            split: Vec::new(),
             isa,
+            kept_states: None,
             seconds: spent.0,
             timings: spent.1,
         })
+    }
+
+    /// Turns the facts of the first part of a split run into those of the whole.
+    pub fn join_parts(&mut self, parts: Vec<Part>) {
+        if let Some(part) = self.part.take() {
+            let name = self.model.name.strip_suffix(&ending(&part)).map(str::to_owned);
+            self.model.name = name.unwrap_or_else(|| self.model.name.clone());
+        }
+        self.split = parts;
     }
 
     /// Width of the states of a point.
@@ -221,6 +245,11 @@ impl Facts {
         order.sort_by(|&a, &b| (group(a).key, &group(a).raw).cmp(&(group(b).key, &group(b).raw)));
         order.iter().enumerate().map(|(rank, &number)| (number, group(number).key.unwrap_or(rank as u64))).collect()
     }
+}
+
+/// What a part adds to the name of the model.
+fn ending(part: &Part) -> String {
+    format!(" ({})", part.value)
 }
 
 impl ModelFacts {

@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -78,6 +78,36 @@ impl Folder {
     }
 }
 
+/// A folder that work may need and that need not be there. If it is empty in the end it goes again, with those above it that were made for it.
+#[derive(Debug)]
+pub struct Tentative {
+    path: PathBuf,
+    /// The topmost that was not there.
+    topmost: Option<PathBuf>,
+}
+
+impl Tentative {
+    /// Before it is made.
+    pub fn new(path: &Path) -> Tentative {
+        let missing = |folder: &&Path| !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err();
+        let topmost = path.ancestors().take_while(missing).last().map(Path::to_path_buf);
+        Tentative { path: path.to_owned(), topmost }
+    }
+}
+
+impl Drop for Tentative {
+    fn drop(&mut self) {
+        let Some(topmost) = &self.topmost else { return };
+        for folder in self.path.ancestors() {
+            // One that is not empty is of use to somebody; one that is gone was made for nothing by another shard, too.
+            let is_of_use = fs::remove_dir(folder).is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound);
+            if is_of_use || folder == topmost {
+                return;
+            }
+        }
+    }
+}
+
 /// A file that is written, but perhaps not yet on the disk. It is not there before it is [settled](Unsettled::settle).
 #[derive(Debug)]
 #[must_use]
@@ -92,6 +122,17 @@ impl Unsettled {
     /// Where it can be read until it is settled.
     pub fn path(&self) -> &Path {
         &self.temporary
+    }
+
+    /// Overwrites bytes of the file.
+    pub fn amended(self, start: u64, bytes: &[u8]) -> Result<Unsettled> {
+        match self.file.write_all_at(bytes, start) {
+            Ok(()) => Ok(self),
+            Err(source) => {
+                discard(&self.temporary);
+                Err(Error::io(&self.finished, source))
+            }
+        }
     }
 
     /// Makes sure that the file is on the disk, and gives it its name.
@@ -149,6 +190,33 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("layerscope-store-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         Folder::create(&folder).expect("a folder")
+    }
+
+    #[test]
+    fn what_was_made_for_nothing_goes_again() {
+        let root = folder("tentative").path;
+        let (there, made) = (root.join("there"), root.join("there/a/b"));
+        fs::create_dir_all(&there).expect("a folder");
+        for (is_used, left) in [(false, false), (true, true)] {
+            let tentative = Tentative::new(&made);
+            fs::create_dir_all(&made).expect("a folder");
+            if is_used {
+                fs::write(made.join("file"), "of use").expect("written");
+            }
+            drop(tentative);
+            assert_eq!((made.exists(), there.join("a").exists(), there.exists()), (left, left, true));
+        }
+        drop(Tentative::new(&there));
+        assert!(there.exists(), "it was there before");
+        // Two at the same time: what the other one removed is no reason to leave the rest.
+        fs::remove_dir_all(&made).expect("removable");
+        fs::remove_dir(there.join("a")).expect("removable");
+        let (outer, inner) = (Tentative::new(&made), there.join("a"));
+        fs::create_dir(&inner).expect("a folder");
+        drop(Tentative::new(&made));
+        drop(outer);
+        assert_eq!((inner.exists(), there.exists()), (false, true));
+        fs::remove_dir_all(root).expect("removable");
     }
 
     #[test]

@@ -8,10 +8,13 @@ use super::folder::{Folder, open_own};
 use super::work::WORK;
 use crate::error::{Error, Result};
 
+/// The file that is held.
+pub const LOCK: &str = "lock";
+
 /// The folder and its lock, unless somebody else has it.
 pub fn try_lock(out: &Path) -> Result<Option<(Folder, File)>> {
     let store = Folder::create_own(&out.join(WORK))?;
-    let path = store.path("lock");
+    let path = store.path(LOCK);
     let lock = match open_own(&path, OpenOptions::new().write(true).create(true).truncate(true)) {
         // Whoever held the folder has just removed it.
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),

@@ -7,6 +7,8 @@ use layerscope_report::{Manifest, Table};
 use super::facts::{self, Facts};
 use crate::process::{command, system};
 use crate::tables::make::Tables;
+use crate::tables::summary::few_groups;
+use crate::text::counted;
 
 /// An identity that is further off than this is a defect of the program or of the machine.
 const SUSPICIOUS: f64 = 1e-9;
@@ -25,7 +27,7 @@ pub fn begun(model: &facts::ModelFacts) -> Manifest {
 /// What was measured, how, on what, and whether the numbers can be trusted.
 pub fn of_run(facts: &Facts, tables: &Tables, (wall_seconds, timings): (f64, Timings), warnings: &[String]) -> Manifest {
     let identities = identities(&tables.identities);
-    let states = facts.corpus.states * facts.points.len() as u64;
+    let states = facts.corpus.states.saturating_mul(facts.points.len() as u64);
     let point = |point: &facts::PointFacts| MeasuredPoint {
         layer: point.at.layer.into(),
         point: point.at.point().to_owned(),
@@ -47,6 +49,8 @@ pub fn of_run(facts: &Facts, tables: &Tables, (wall_seconds, timings): (f64, Tim
             ..CorpusCounts::default()
         },
         shard: Some(Shard { index: facts.shard.0, count: facts.shard.1 }),
+        part: facts.part.as_ref().map(|part| part.value.clone()),
+        split: (!facts.split.is_empty()).then(|| facts.split.clone()),
         grouping: Some(facts.grouping.clone()),
         frequency: Some(facts.frequency.as_ref().map(|range| Frequency { minimum: *range.start(), maximum: *range.end() })),
         sentence_words: Some(facts.corpus.sentence_words.clone()),
@@ -60,6 +64,7 @@ pub fn of_run(facts: &Facts, tables: &Tables, (wall_seconds, timings): (f64, Tim
         warnings: Some(all_warnings(facts, tables, &identities, warnings)),
         identities: Some(identities),
         notes: Some(tables.notes.clone()),
+        kept_states: facts.kept_states.clone(),
         ..begun(&facts.model)
     }
 }
@@ -72,13 +77,22 @@ fn all_warnings(facts: &Facts, tables: &Tables, identities: &[Identity], warning
     let mut warnings = warnings.to_vec();
     let off = identities.iter().filter(|row| row.residual.is_none_or(|residual| residual > SUSPICIOUS)).count();
     if off > 0 {
-        warnings.push(format!("{off} identities do not hold to {SUSPICIOUS}: see `layerscope show --table identities`"));
+        let off = if off == 1 { "1 identity does".to_owned() } else { format!("{off} identities do") };
+        warnings.push(format!("{off} not hold to {SUSPICIOUS}: see `layerscope show --table identities`"));
     }
     if tables.excluded > 0 {
-        warnings.push(format!("{} states were not finite and were left out", tables.excluded));
+        warnings.push(format!("{} not finite and left out", counted_were(tables.excluded, "state")));
     }
-    warnings.extend(facts.corpus.skipped.iter().map(|(reason, count)| format!("{count} documents were left out: {reason}")));
+    let left_out = |(reason, count): (&String, &u64)| format!("{} left out: {reason}", counted_were(*count, "document"));
+    warnings.extend(facts.corpus.skipped.iter().map(left_out));
+    let frequency = facts.frequency.as_ref().map(|range| Frequency { minimum: *range.start(), maximum: *range.end() });
+    warnings.extend(few_groups(&tables.layers, frequency));
     warnings
+}
+
+/// `1 document was`, `2 documents were`.
+fn counted_were(count: u64, thing: &str) -> String {
+    format!("{} {}", counted(count, thing), if count == 1 { "was" } else { "were" })
 }
 
 fn host(facts: &Facts) -> Host {

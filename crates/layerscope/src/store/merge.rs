@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use super::facts::{BAD, Facts, GroupFacts, PointFacts};
 use super::folder::Folder;
 use super::mirror::{self, Finished};
-use super::point_name::PointName;
 use super::state::{About, Fingerprint, StateFile, differences, write_state};
 use super::stored::StoredRun;
 use super::work::Work;
 use super::write::{Ending, LegStates, WrittenStates, open_replacing, write_run, write_states};
 use crate::error::{Error, Result};
+use crate::measure::event::{Event, Show};
 use crate::measure::kept::{Kept, KeptKey};
 use crate::process::cancel::CancelToken;
 
@@ -35,17 +35,35 @@ pub struct MergeSettings {
 /// What a device decides in a run's fingerprint.
 const DEVICE_KEYS: [&str; 2] = ["device", "--dtype"];
 
-/// Merges the shards of one measurement into the run that a single worker would have made. `show` hears of every point.
-pub fn merge(shards: &[PathBuf], out: &Path, settings: MergeSettings, show: &mut dyn FnMut(PointName)) -> Result<Finished<Manifest>> {
-    into(shards, out, |folders, here| merge_folders(folders, here, settings, show))
+/// Merges the shards of one measurement into the run that a single worker would have made.
+pub fn merge(
+    shards: &[PathBuf],
+    out: &Path,
+    settings: MergeSettings,
+    cancel: &CancelToken,
+    show: &mut Show<'_>,
+) -> Result<Finished<Manifest>> {
+    into(shards, out, |folders, here| merge_folders(folders, here, settings, cancel, show))
 }
 
 /// The same for folders of this machine.
-pub fn merge_folders(folders: &[PathBuf], out: &Path, settings: MergeSettings, show: &mut dyn FnMut(PointName)) -> Result<Manifest> {
-    let (store, mut work, written, warning) = merge_states(folders, out, settings, true, show)?;
+pub fn merge_folders(
+    folders: &[PathBuf],
+    out: &Path,
+    settings: MergeSettings,
+    cancel: &CancelToken,
+    show: &mut Show<'_>,
+) -> Result<Manifest> {
+    let merging = "interrupted while the shards were merged: they are as they were; the same command merges them again";
+    cancel.during(merging);
+    let (store, mut work, written, warning) = merge_states(folders, out, settings, true, &mut |done, of| {
+        show(Event::Merging { done, of });
+        cancel.check()
+    })?;
     work.retire()?;
-    let ending = Ending { warnings: warning.into_iter().collect(), ..Ending::default() };
-    let manifest = write_run(&store, Some(written), &ending, &mut |_, _| {})?;
+    let mut ending = Ending { warnings: warning.into_iter().collect(), ..Ending::default() };
+    ending.resources.cancel = cancel.clone();
+    let manifest = write_run(&store, Some(written), &ending, &mut |done, of| show(Event::Tables { done, of }))?;
     work.remove();
     Ok(manifest)
 }
@@ -54,7 +72,7 @@ pub fn merge_folders(folders: &[PathBuf], out: &Path, settings: MergeSettings, s
 pub fn merge_part(shards: &[PathBuf], out: &Path) -> Result<()> {
     let settled = |folders: &[PathBuf], here: &Path| {
         let settings = MergeSettings { overwrite: true, allow_devices: false };
-        let (_, mut work, written, _) = merge_states(folders, here, settings, false, &mut |_| {})?;
+        let (_, mut work, written, _) = merge_states(folders, here, settings, false, &mut |_, _| Ok(()))?;
         work.retire()?;
         written.settle()?;
         work.remove();
@@ -76,7 +94,7 @@ fn merge_states(
     out: &Path,
     settings: MergeSettings,
     complete: bool,
-    show: &mut dyn FnMut(PointName),
+    show: &mut dyn FnMut(usize, usize) -> Result<()>,
 ) -> Result<(Folder, Work, WrittenStates, Option<String>)> {
     let start = Instant::now();
     let (shards, missing) = open_shards(folders, settings.allow_devices)?;
@@ -94,8 +112,8 @@ fn merge_states(
     let (store, work) = open_replacing(out, settings.overwrite, fingerprint)?;
     let scratch = Folder::create_own(&work.path(""))?;
     let mut parts = Vec::with_capacity(merged.facts.points.len());
-    for point in &merged.facts.points {
-        show(point.at);
+    for (done, point) in merged.facts.points.iter().enumerate() {
+        show(done, merged.facts.points.len())?;
         let state = shards[0].computed(|| merged.point(&shards, point))?;
         let name = format!("{}.safetensors", point.at.stored());
         let mut tensors = Tensors::default();
@@ -107,6 +125,12 @@ fn merge_states(
     merged.facts.timings.write += start.elapsed().as_secs_f64();
     let written = write_states(&store, fingerprint, &merged.facts, &merged.kept, &LegStates::OnDisk(parts))?;
     Ok((store, work, written, merged.warning))
+}
+
+/// Merges every point and keeps nothing.
+pub(crate) fn try_merge(shards: &[StoredRun]) -> Result<()> {
+    let merged = Merged::of(shards, false, false)?;
+    merged.facts.points.iter().try_for_each(|point| shards[0].computed(|| merged.point(shards, point)).map(drop))
 }
 
 /// A state's fingerprint but for what its device decided.
@@ -199,8 +223,10 @@ struct Merged {
     /// For every shard, the merged number of each of its groups.
     names: Vec<Vec<u32>>,
     kept: Kept,
-    /// For every kept state its shard and its row there.
+    /// For every key its shard and its place there.
     sources: Vec<(usize, usize)>,
+    /// What every shard keeps.
+    shards: Vec<Kept>,
     /// Whether shards may have been computed differently, and where they were.
     allow_devices: bool,
     warning: Option<String>,
@@ -211,21 +237,23 @@ impl Merged {
         let groups = all_groups(shards);
         let number: HashMap<&str, u32> = groups.iter().enumerate().map(|(number, group)| (group.raw.as_str(), number as u32)).collect();
         let names = shards.iter().map(|shard| shard.facts.groups.iter().map(|group| number[group.raw.as_str()]).collect()).collect();
-        let (kept, sources) = all_kept(shards)?;
+        let own: Vec<Kept> = shards.iter().map(StoredRun::kept).collect::<Result<_>>()?;
+        let (kept, sources) = all_kept(shards, &own);
         let mut facts = shards[0].facts.clone();
-        let sum = |of: fn(&Facts) -> u64| shards.iter().map(|shard| of(&shard.facts)).sum::<u64>();
+        let sum = |of: fn(&Facts) -> u64| shards.iter().map(|shard| of(&shard.facts)).fold(0, u64::saturating_add);
         facts.corpus.documents = sum(|facts| facts.corpus.documents);
         facts.corpus.sequences = sum(|facts| facts.corpus.sequences);
         facts.corpus.tokens = sum(|facts| facts.corpus.tokens);
         facts.corpus.states = sum(|facts| facts.corpus.states);
         for (reason, count) in shards[1..].iter().flat_map(|shard| &shard.facts.corpus.skipped).filter(|(reason, _)| *reason != BAD) {
-            *facts.corpus.skipped.entry(reason.clone()).or_default() += count;
+            let sum = facts.corpus.skipped.entry(reason.clone()).or_default();
+            *sum = sum.saturating_add(*count);
         }
         let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
-        shards
-            .iter()
-            .flat_map(|shard| &shard.facts.corpus.sentence_words)
-            .for_each(|(words, count)| *lengths.entry(*words).or_default() += count);
+        for (words, count) in shards.iter().flat_map(|shard| &shard.facts.corpus.sentence_words) {
+            let sum = lengths.entry(*words).or_default();
+            *sum = sum.saturating_add(*count);
+        }
         facts.corpus.sentence_words = lengths.into_iter().collect();
         if complete {
             let count = facts.shard.1;
@@ -240,16 +268,20 @@ impl Merged {
         if dtypes.len() > 1 {
             facts.settings.insert("dtype".to_owned(), json!({ "value": dtypes.join(" and "), "from": "merge" }));
         }
+        facts.kept_states = shards.iter().find_map(|shard| shard.facts.kept_states.clone());
         facts.command = crate::process::command::words();
         let mut parts: Vec<u32> = shards.iter().flat_map(|shard| shard.facts.parts()).collect();
         parts.sort_unstable();
         (facts.shard, facts.shards) = if complete { ((0, 1), Vec::new()) } else { ((parts[0], facts.shard.1), parts) };
+        if complete {
+            facts.join_parts(shards.iter().filter_map(|shard| shard.facts.part.clone()).collect());
+        }
         facts.seconds = shards.iter().map(|shard| shard.facts.seconds).sum();
         facts.timings = Timings::default();
         shards.iter().for_each(|shard| facts.timings.add(&shard.facts.timings));
         drop(number);
         facts.groups = groups;
-        Ok(Merged { facts, names, kept, sources, allow_devices, warning })
+        Ok(Merged { facts, names, kept, sources, shards: own, allow_devices, warning })
     }
 
     /// All shards' states of one point.
@@ -258,15 +290,15 @@ impl Merged {
         let mut merged: Option<PointState> = None;
         for (number, (shard, names)) in shards.iter().zip(&self.names).enumerate() {
             let mut state = shard.point(point.at)?;
-            let merged = merged.get_or_insert_with(|| state.emptied(self.facts.groups.len(), self.kept.len()));
+            let merged = merged.get_or_insert_with(|| state.emptied(self.facts.groups.len(), self.kept.states()));
             if self.allow_devices {
                 state.set_massive_threshold(merged.moments.massive_threshold());
             }
             merged.merge_renamed(&state, names)?;
             drop(state);
-            let kept = shard.kept_states(point.at)?;
-            for (row, &(_, source)) in self.sources.iter().enumerate().filter(|(_, (from, _))| *from == number) {
-                merged.kept[row * dim..][..dim].copy_from_slice(&kept[source * dim..][..dim]);
+            let kept = shard.kept_states(point.at, &self.shards[number])?;
+            for (&row, &(_, source)) in self.kept.rows().iter().zip(&self.sources).filter(|(_, (from, _))| *from == number) {
+                merged.kept[row as usize * dim..][..dim].copy_from_slice(&kept[source * dim..][..dim]);
             }
         }
         merged.ok_or_else(|| Error::mismatch("nothing to merge".to_owned()))
@@ -294,9 +326,8 @@ fn sampled(shards: &[StoredRun]) -> Vec<bool> {
 }
 
 /// The states that a single run would have kept, and where each of them is.
-fn all_kept(shards: &[StoredRun]) -> Result<(Kept, Vec<(usize, usize)>)> {
+fn all_kept(shards: &[StoredRun], kept: &[Kept]) -> (Kept, Vec<(usize, usize)>) {
     let facts = &shards[0].facts;
-    let kept: Vec<Kept> = shards.iter().map(StoredRun::kept).collect::<Result<_>>()?;
     let starts: Vec<Vec<usize>> = kept.iter().map(Kept::starts).collect();
     let sampled = sampled(shards);
     let (mut classes, mut sources) = (Vec::new(), Vec::new());
@@ -317,5 +348,8 @@ fn all_kept(shards: &[StoredRun]) -> Result<(Kept, Vec<(usize, usize)>)> {
         classes.push(all.iter().map(|(key, _)| *key).collect());
         sources.extend(all.into_iter().map(|(_, source)| source));
     }
-    Ok((Kept::from_classes(classes), sources))
+    let merged = Kept::from_classes(classes);
+    // As the shards do: where states came from elsewhere, a point may have one of the two and lack the other.
+    let is_shared = kept.iter().all(|kept| kept.rows() == kept.clone().sharing().rows());
+    (if is_shared { merged.sharing() } else { merged }, sources)
 }

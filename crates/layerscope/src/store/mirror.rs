@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::Folder;
 use super::stored::{MANIFEST, STATE};
+use super::work::WORK;
 use crate::error::{Error, Result};
 use crate::measure::event::{Event, Show};
 use crate::process::cancel::CancelToken;
@@ -73,6 +74,9 @@ pub fn fetch(run: &Path) -> Result<Located> {
     let Some(address) = address_of(run) else { return Ok(run.to_owned().into()) };
     let (remote, cancel) = (Remote::new(Options::from_env()), AtomicBool::new(false));
     let entries = entries(&remote, &address, &cancel)?;
+    if entries.is_empty() {
+        return Err(Error::refused(format!("{address}: no finished run here, nor anything else")));
+    }
     if ![MANIFEST, STATE].iter().any(|name| entries.contains_key(*name)) {
         return Err(Error::refused(format!("{address}: no finished run here (manifest.json is written last); resume it first")));
     }
@@ -156,12 +160,27 @@ impl Mirror {
         let mut twins = self.twins();
         for (name, entry) in entries(&self.remote, &self.address, cancel.flag())? {
             let there = Some(Stamp::new(entry.bytes, entry.modified));
-            if twins.get(&name).is_none_or(|twin| twin.there != there) {
+            // What is missing here was not removed on purpose: the copy may have been cleared away, by us or by others.
+            if twins.get(&name).is_none_or(|twin| twin.there != there) || !self.folder.join(&name).exists() {
                 download(&self.remote, &entry, &self.folder, &name, cancel.flag())?;
                 twins.insert(name.clone(), Twin { here: stamp(&self.folder.join(&name))?, there });
             }
         }
+        self.forget_end(&twins)?;
         self.remember(&twins)
+    }
+
+    /// A run that is complete here and not there is one whose upload failed: its end is done again, whatever command it is of.
+    fn forget_end(&self, twins: &BTreeMap<String, Twin>) -> Result<()> {
+        let manifest = self.folder.join(MANIFEST);
+        if !manifest.exists() {
+            return Ok(());
+        }
+        let here = stamp(&manifest)?;
+        match twins.get(MANIFEST).is_some_and(|twin| twin.here == here) {
+            true => Ok(()),
+            false => Folder::create(&self.folder)?.remove(MANIFEST),
+        }
     }
 
     /// Puts what changed here, and removes what is gone.
@@ -173,27 +192,24 @@ impl Mirror {
     }
 
     fn push_files(&self, twins: &mut BTreeMap<String, Twin>) -> Result<()> {
-        let mut here = BTreeMap::new();
-        list(&self.folder, "", &mut here)?;
+        let here = self.files()?;
         let place = |name: &str| format!("{}/{name}", self.address);
         // A manifest or a state says that everything beside it is there: they go first and come last.
         let seals = |name: &String| [STATE, MANIFEST].iter().position(|seal| name == seal || name.ends_with(&format!("/{seal}")));
         let mut gone: Vec<String> = twins.keys().filter(|name| !here.contains_key(*name)).cloned().collect();
         gone.sort_by_key(|name| std::cmp::Reverse(seals(name)));
         let (first, last): (Vec<String>, Vec<String>) = gone.into_iter().partition(|name| seals(name).is_some());
+        let mut changed: Vec<(String, Stamp)> =
+            here.into_iter().filter(|(name, stamp)| twins.get(name).is_none_or(|twin| twin.here != *stamp)).collect();
+        changed.sort_by_key(|(name, _)| (seals(name), std::cmp::Reverse(name.matches('/').count())));
+        // A run that is replaced stays whole there until the new one can go on from there: its checkpoints come before anything else.
+        let (work, results): (Vec<_>, Vec<_>) = changed.iter().partition(|(name, _)| name.split('/').any(|part| part == WORK));
+        self.put_all(&work, twins)?;
         for name in first {
             self.remote.delete(&place(&name))?;
             twins.remove(&name);
         }
-        let mut changed: Vec<(String, Stamp)> =
-            here.into_iter().filter(|(name, stamp)| twins.get(name).is_none_or(|twin| twin.here != *stamp)).collect();
-        changed.sort_by_key(|(name, _)| (seals(name), std::cmp::Reverse(name.matches('/').count())));
-        for (name, stamp) in &changed {
-            let path = self.folder.join(name);
-            let mut file = File::open(&path).map_err(|source| Error::io(&path, source))?;
-            self.remote.put(&place(name), &mut file)?;
-            twins.insert(name.clone(), Twin { here: *stamp, there: None });
-        }
+        self.put_all(&results, twins)?;
         for name in last {
             self.remote.delete(&place(&name))?;
             twins.remove(&name);
@@ -204,6 +220,32 @@ impl Mirror {
                     twin.there = Some(Stamp::new(entry.bytes, entry.modified));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// The files here, at one moment. A listing taken while one state takes the place of another may lack both: two that agree do not.
+    fn files(&self) -> Result<BTreeMap<String, Stamp>> {
+        let listed = || {
+            let mut found = BTreeMap::new();
+            list(&self.folder, "", &mut found).map(|()| found)
+        };
+        let mut here = listed()?;
+        loop {
+            let again = listed()?;
+            if again.keys().eq(here.keys()) {
+                return Ok(again);
+            }
+            here = again;
+        }
+    }
+
+    fn put_all(&self, files: &[&(String, Stamp)], twins: &mut BTreeMap<String, Twin>) -> Result<()> {
+        for (name, stamp) in files {
+            let path = self.folder.join(name);
+            let mut file = File::open(&path).map_err(|source| Error::io(&path, source))?;
+            self.remote.put(&format!("{}/{name}", self.address), &mut file)?;
+            twins.insert(name.clone(), Twin { here: *stamp, there: None });
         }
         Ok(())
     }
@@ -287,7 +329,10 @@ fn list(folder: &Path, prefix: &str, found: &mut BTreeMap<String, Stamp>) -> Res
         if entry.file_type().map_err(failed)?.is_dir() {
             list(&entry.path(), &format!("{prefix}{name}/"), found)?;
         } else if !(name == "lock" || name.contains(".partial") || name.starts_with("spool") || name == "whole-corpus") {
-            found.insert(format!("{prefix}{name}"), stamp(&entry.path())?);
+            match stamp(&entry.path()) {
+                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {} // it has just gone
+                stamp => drop(found.insert(format!("{prefix}{name}"), stamp?)),
+            }
         }
     }
     Ok(())

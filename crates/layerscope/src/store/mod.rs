@@ -2,12 +2,14 @@
 
 pub(crate) mod facts;
 pub(crate) mod folder;
+pub(crate) mod kept_as;
 pub(crate) mod load;
 mod lock;
 pub(crate) mod manifest;
 pub(crate) mod merge;
 pub(crate) mod mirror;
 pub(crate) mod point_name;
+pub(crate) mod prune;
 mod replaced;
 mod sealed;
 pub(crate) mod stamp;

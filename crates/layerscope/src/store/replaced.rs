@@ -7,15 +7,13 @@ use std::fs;
 use std::path::Path;
 
 use super::folder::clear;
+use super::lock::LOCK;
 use crate::error::{Error, Result};
 
 /// What belongs to the run that is being replaced.
 const ASIDE: &str = "replaced";
 /// The same while it is being moved, in whichever direction: all of it belongs back.
 const MOVING: &str = "replaced.partial";
-/// Never moved: it is held.
-const LOCK: &str = "lock";
-
 /// Puts the unfinished run in a working folder aside.
 pub fn put_aside(work: &Path) -> Result<()> {
     let moving = work.join(MOVING);

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use layerscope_corpus::DocumentId;
+use layerscope_error::{line, setting};
 use layerscope_report::Manifest;
 use layerscope_stats::PointState;
 use layerscope_stats::sketch::{HashSample, Sketches, Tensor, Tensors, TokenSamples, Values};
@@ -25,6 +26,10 @@ pub const STATE: &str = "state.safetensors";
 pub const SAMPLE: &str = "sample.safetensors";
 /// Where a state says which kept states belong to it.
 pub const SAMPLE_DIGEST: &str = "sample";
+/// Where rounded kept states say of which ones they are.
+pub const ROUNDED_OF: &str = "rounded_of";
+/// Where a state without numbers says of which one it is.
+pub const PRUNED: &str = "pruned";
 /// Written last.
 pub const MANIFEST: &str = "manifest.json";
 
@@ -43,8 +48,8 @@ pub fn read_manifest(folder: &Path) -> Result<Option<Manifest>> {
 pub struct StoredRun {
     /// The sketches.
     pub state: StateFile,
-    /// The kept states.
-    pub sample: StateFile,
+    /// The kept states; None where they were [pruned](super::prune), as the numbers of the state were.
+    sample: Option<StateFile>,
     /// Everything else.
     pub facts: Facts,
 }
@@ -53,6 +58,9 @@ impl StoredRun {
     /// Opens the run in a folder.
     pub fn open(folder: &Path) -> Result<StoredRun> {
         let path = folder.join(STATE);
+        if !folder.exists() {
+            return Err(Error::refused(format!("{}: there is no such folder", folder.display())));
+        }
         if !path.exists() {
             return Err(Error::refused(format!(
                 "{}: no finished run here; run `layerscope measure` into it first, or resume it",
@@ -62,7 +70,8 @@ impl StoredRun {
         let run = StoredRun::of_files(&path, &folder.join(SAMPLE))?;
         // Where the run is finished, its manifest says which state its tables are of.
         let expected = read_manifest(folder).ok().flatten().and_then(|manifest| manifest.state);
-        match expected.is_none_or(|expected| expected == run.state.digest()) {
+        let is_own = |expected: &str| [Some(run.state.digest()), run.pruned_of()].contains(&Some(expected));
+        match expected.is_none_or(|expected| is_own(&expected)) {
             true => Ok(run),
             false => {
                 Err(Error::mismatch(format!("{} belongs to another run than manifest.json beside it; put its own back", path.display())))
@@ -72,18 +81,45 @@ impl StoredRun {
 
     /// Opens the run in two files.
     pub fn of_files(state: &Path, sample: &Path) -> Result<StoredRun> {
-        let (state, sample) = (StateFile::open(state)?, StateFile::open(sample)?);
+        StoredRun::of_states(StateFile::open(state)?, || StateFile::open(sample))
+    }
+
+    /// Of two states that belong together; a pruned run has no sample.
+    pub fn of_states(state: StateFile, sample: impl FnOnce() -> Result<StateFile>) -> Result<StoredRun> {
+        let facts = serde_json::from_value(state.about().details.clone())
+            .map_err(|error| Error::damaged(state.path(), format!("unreadable details ({error})")))?;
+        let mut run = StoredRun { state, sample: None, facts };
+        if run.pruned_of().is_some() {
+            return Ok(run);
+        }
+        let (sample, state) = (sample()?, &run.state);
         sample.expect(&state.about().fingerprint)?;
         // Shards have one fingerprint: only the digest tells their samples apart. Older programs wrote none.
-        if state.about().details[SAMPLE_DIGEST].as_str().is_some_and(|own| own != sample.digest()) {
+        let rounded_of = sample.about().details[ROUNDED_OF].as_str();
+        if state.about().details[SAMPLE_DIGEST].as_str().is_some_and(|own| own != sample.digest() && Some(own) != rounded_of) {
             let line = format!("{} belongs to another run or shard than {}", sample.path().display(), state.path().display());
             return Err(Error::mismatch(format!("{line}; put its own back, or measure again")));
         }
-        let facts = serde_json::from_value(state.about().details.clone())
-            .map_err(|error| Error::damaged(state.path(), format!("unreadable details ({error})")))?;
-        let run = StoredRun { state, sample, facts };
+        if rounded_of.is_some() {
+            run.facts.kept_states = Some("f16".to_owned());
+        }
+        run.sample = Some(sample);
         run.check_points()?;
         Ok(run)
+    }
+
+    /// The digest of the state that this one was before its numbers were pruned.
+    pub fn pruned_of(&self) -> Option<&str> {
+        self.state.about().details[PRUNED].as_str()
+    }
+
+    /// The kept states, unless they were pruned.
+    pub(super) fn sample(&self) -> Result<&StateFile> {
+        self.sample.as_ref().ok_or_else(|| {
+            let folder = self.state.path().parent().unwrap_or(self.state.path());
+            let line = format!("{}: its states were pruned and only its tables are left; measure again with ", folder.display());
+            Error::refused(line![line, setting("overwrite")])
+        })
     }
 
     /// The details name the points that have numbers, each once.
@@ -100,6 +136,7 @@ impl StoredRun {
 
     /// The state of one point; its kept states are left on disk.
     pub fn point(&self, at: PointName) -> Result<PointState> {
+        self.sample()?;
         let mut tensors = self.state.read(&at.stored())?;
         if let Some(name) = tensors.not_finite() {
             return Err(self.damaged(format!("`{}.{name}` has numbers that are not finite", at.stored())));
@@ -122,12 +159,14 @@ impl StoredRun {
         Error::damaged(self.state.path(), format!("{problem}; it is damaged or of another program; measure again"))
     }
 
-    /// The kept states of one point.
-    pub fn kept_states(&self, at: PointName) -> Result<Vec<f32>> {
-        match self.sample.read(&at.stored())?.0.remove("kept").map(|tensor| tensor.values) {
-            Some(Values::F32(values)) if values.len() == self.sample.length("keys.class") * self.width(at) => Ok(values.into_owned()),
-            _ => Err(Error::damaged(self.sample.path(), format!("no kept states of {at}, or not as many as it names"))),
-        }
+    /// The kept states of one point, a row for every key.
+    pub fn kept_states(&self, at: PointName, kept: &Kept) -> Result<Vec<f32>> {
+        let sample = self.sample()?;
+        let states = match sample.read(&at.stored())?.0.remove("kept").map(|tensor| tensor.values) {
+            Some(Values::F32(values)) => kept.expanded(values.into_owned(), self.width(at)),
+            _ => None,
+        };
+        states.ok_or_else(|| Error::damaged(sample.path(), format!("no kept states of {at}, or not as many as it names")))
     }
 
     fn width(&self, at: PointName) -> usize {
@@ -136,28 +175,36 @@ impl StoredRun {
 
     /// Who the kept states are.
     pub fn kept(&self) -> Result<Kept> {
-        let mut tensors = self.sample.read("keys")?;
+        let sample = self.sample()?;
+        let mut tensors = sample.read("keys")?;
+        let rows = tensors.0.remove("row").map(|tensor| tensor.values);
         let mut column = |name: &str| match tensors.0.remove(name).map(|tensor| tensor.values) {
             Some(Values::U64(values)) => Ok(values.into_owned()),
-            _ => Err(Error::damaged(self.sample.path(), format!("no column `keys.{name}`"))),
+            _ => Err(Error::damaged(sample.path(), format!("no column `keys.{name}`"))),
         };
         let (class, hash, file, record) = (column("class")?, column("hash")?, column("file")?, column("record")?);
         let (chunk, position, token) = (column("chunk")?, column("position")?, column("token")?);
         if [&hash, &file, &record, &chunk, &position, &token].iter().any(|other| other.len() != class.len()) {
-            return Err(Error::damaged(self.sample.path(), "the columns of `keys` differ in length"));
+            return Err(Error::damaged(sample.path(), "the columns of `keys` differ in length"));
         }
         let mut classes: Vec<Vec<KeptKey>> = vec![Vec::new(); self.facts.chosen.len() + 1];
         for (i, &class) in class.iter().enumerate() {
             let document = DocumentId { file: file[i] as u32, record: record[i], chunk: chunk[i] as u32 };
             let item = ItemId { document, position: position[i] as u32, token: token[i] as u32 };
-            let place =
-                classes.get_mut(class as usize).ok_or_else(|| Error::damaged(self.sample.path(), "a kept state without a class"))?;
+            let place = classes.get_mut(class as usize).ok_or_else(|| Error::damaged(sample.path(), "a kept state without a class"))?;
             place.push(KeptKey { hash: hash[i], item });
         }
         if !class.is_sorted() || !classes.iter().all(|keys| keys.is_sorted_by(|a, b| a < b)) {
-            return Err(Error::damaged(self.sample.path(), "the kept states are not in their order"));
+            return Err(Error::damaged(sample.path(), "the kept states are not in their order"));
         }
-        Ok(Kept::from_classes(classes))
+        let kept = Kept::from_classes(classes);
+        // Older programs gave every key a row.
+        let Some(Values::U64(rows)) = rows else { return Ok(kept) };
+        let is = |kept: &Kept| kept.rows().iter().map(|row| u64::from(*row)).eq(rows.iter().copied());
+        match is(&kept) {
+            true => Ok(kept),
+            false => Some(kept.sharing()).filter(is).ok_or_else(|| Error::damaged(sample.path(), "the kept states have other rows")),
+        }
     }
 
     /// All tables, computed from the state.
@@ -187,6 +234,8 @@ pub fn key_tensors(kept: &Kept) -> Tensors<'static> {
     put("chunk", &|_, key| u64::from(key.item.document.chunk));
     put("position", &|_, key| u64::from(key.item.position));
     put("token", &|_, key| u64::from(key.item.token));
+    let rows: Vec<u64> = kept.rows().iter().map(|row| u64::from(*row)).collect();
+    tensors.0.insert("keys.row".to_owned(), Tensor { shape: vec![rows.len()], values: Values::U64(Cow::Owned(rows)) });
     tensors
 }
 
@@ -211,12 +260,17 @@ impl<'a> StoredPoints<'a> {
 
 impl PointSource for StoredPoints<'_> {
     fn memory(&self, point: &PointFacts) -> u64 {
-        let (state, kept) = (self.run.state.bytes(&point.at.stored()), self.run.sample.bytes(&point.at.stored()));
+        let (at, dim) = (point.at.stored(), self.run.facts.width_of(point));
+        let kept = self.kept.len() * dim * size_of::<f32>();
+        // Vectors of groups are there again once they are read.
+        let of_groups = |name: &str| self.run.state.bytes_of(&format!("{at}.moments.groups.{name}"));
+        let vectors = if of_groups("unit") > 0 { 2 } else { 1 } * self.run.facts.groups.len() * dim * size_of::<f64>();
+        let state = self.run.state.bytes(&at) + vectors.saturating_sub(of_groups("mean") + of_groups("unit"));
         let sample = self.kept.classes.first().map_or(0, Vec::len);
         let has_covariance = self.run.state.bytes(&format!("{}.covariance", point.at.stored())) > 0;
         // The state and the next point's; kept states as read, as sorted, and in f64 with their projections; the rows of chosen tokens at all points.
         let token_rows = self.run.facts.points.len() * (self.kept.len() - sample) * BYTES_PER_TOKEN_ROW;
-        (2 * state + 6 * kept + token_rows + while_computed(self.run.facts.width_of(point), sample, has_covariance)) as u64
+        (2 * state + 6 * kept + token_rows + while_computed(dim, sample, has_covariance)) as u64
     }
 
     fn state(&self, point: &PointFacts) -> Result<PointState> {
@@ -228,7 +282,7 @@ impl PointSource for StoredPoints<'_> {
     }
 
     fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)> {
-        let (states, dim) = (self.run.kept_states(point.at)?, self.run.facts.width_of(point));
+        let (states, dim) = (self.run.kept_states(point.at, &self.kept)?, self.run.facts.width_of(point));
         Ok((
             self.kept.sample(&states, dim)?,
             self.kept.tokens(&states, dim, self.run.facts.token_states.min(self.kept.len()), &self.chosen)?,

@@ -1,4 +1,6 @@
-//! The folder `.work` of an unfinished run: its lock, its plan, its spool and its checkpoints.
+//! The folder `.work` of an unfinished run: its lock, its plan, its spool; `work/states.rs` has its checkpoints.
+
+mod states;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,28 +9,24 @@ use std::time::{Duration, Instant};
 
 use layerscope_corpus::{BatchPlan, BatchSize};
 use layerscope_error::{line, setting};
-use layerscope_model::Point;
 use layerscope_report::manifest::Timings;
-use layerscope_stats::PointState;
-use layerscope_stats::sketch::Tensors;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::measure::route::Route;
-use crate::measure::timings::{Phase, Stopwatch};
-use crate::store::folder::Folder;
-use crate::store::lock::try_lock;
-use crate::store::point_name::PointName;
+use crate::measure::timings::Stopwatch;
+use crate::store::folder::{Folder, Tentative};
+use crate::store::lock::{LOCK, try_lock};
 use crate::store::replaced;
 use crate::store::sealed::{read_sealed, write_sealed};
 use crate::store::stamp::InputStamp;
-use crate::store::state::{About, Fingerprint, StateFile, differences, write_state};
+use crate::store::state::{Fingerprint, differences};
 use crate::store::stored::{MANIFEST, STATE};
 
-/// Saving may take this fraction of the time.
-const SAVING_SHARE: f64 = 0.05;
+pub use states::{all_tensors, massive_of, read_points};
+use states::{checkpoint_name, leg_name};
 
 /// How long to wait for the lock of a process that may just be ending.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -57,6 +55,8 @@ pub struct Work {
     out: PathBuf,
     store: Folder,
     _lock: File,
+    /// Goes again with a command that fails before it has done anything.
+    _tentative: Tentative,
     /// Whether the run that was here is being replaced and can still come back.
     replacing: bool,
     /// The way through the model and the text: states of another way are not this run's.
@@ -75,39 +75,10 @@ pub struct Work {
     timings: Arc<Stopwatch>,
 }
 
-/// A checkpoint that was found.
-pub struct Restored {
-    /// The batch that comes next.
-    pub next: usize,
-    /// The states before it.
-    pub states: Vec<(Point, PointState)>,
-}
-
-/// Writes the states of a finished leg while the next one goes on.
-pub struct LegWriter {
-    out: PathBuf,
-    store: Folder,
-    about: About,
-    blocks: usize,
-    leg: usize,
-}
-
-impl LegWriter {
-    /// Writes them; the leg's checkpoints are of no use any more.
-    pub fn write(&self, states: &[(Point, PointState)]) -> Result<()> {
-        let states: Vec<(Point, &PointState)> = states.iter().map(|(at, state)| (*at, state)).collect();
-        let mut about = self.about.clone();
-        about.details["massive"] = states.iter().map(|(_, state)| state.moments.massive_threshold().map(f64::to_bits)).collect();
-        write_state(&self.store, &leg_name(self.leg), &about, &all_tensors(self.blocks, &states))?.settle()?;
-        retire(&self.out)?;
-        (0..2).try_for_each(|turn| self.store.remove(&checkpoint_name(self.leg, turn)))
-    }
-}
-
 impl Work {
     /// Opens the folder of a run and makes sure that nobody else works in it.
     pub fn open(out: &Path) -> Result<Work> {
-        let begun = Instant::now();
+        let (begun, tentative) = (Instant::now(), Tentative::new(out));
         let (store, lock) = loop {
             if let Some(held) = try_lock(out)? {
                 break held;
@@ -125,6 +96,7 @@ impl Work {
             out: out.to_owned(),
             store,
             _lock: lock,
+            _tentative: tentative,
             replacing: false,
             route: Mutex::default(),
             turn: 0,
@@ -161,6 +133,11 @@ impl Work {
         (0..legs).flat_map(files).try_for_each(|name| self.store.remove(&name))?;
         self.reached = 0;
         Ok(())
+    }
+
+    /// Whether the run that was here can still come back.
+    pub fn is_replacing(&self) -> bool {
+        self.replacing
     }
 
     /// The new run has states on disk: the run that was here goes.
@@ -221,21 +198,6 @@ impl Work {
         self.store.put_atomic(name, |out| out.write_all(content))
     }
 
-    /// What a file of states says of its place in the run.
-    fn details(&self, next: usize) -> Value {
-        let sequence = self.sequences.get(next);
-        let (seconds, timings, route) = (self.seconds(), self.timings.timings(), self.route().clone());
-        json!({ "next": next, "sequence": sequence, "seconds": seconds, "timings": timings, "route": route })
-    }
-
-    /// Whether a file of states is of the way that this run goes. Older programs did not say.
-    fn is_of_route(&self, file: &StateFile) -> bool {
-        let details = &file.about().details;
-        let is_at = |next: usize| details["sequence"].as_u64() == self.sequences.get(next).copied();
-        let is_same = self.route().as_ref().is_none_or(|route| *route == details["route"]) && next(file).is_none_or(is_at);
-        details["route"].is_null() || is_same
-    }
-
     fn route(&self) -> MutexGuard<'_, Option<Value>> {
         self.route.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -260,127 +222,13 @@ impl Work {
         (self.seconds(), self.timings.timings())
     }
 
-    /// Counts the time that was spent until a file was written, unless a later file was found before.
-    fn resume_time(&mut self, file: &StateFile) {
-        let details = &file.about().details;
-        let seconds = details["seconds"].as_f64().unwrap_or(0.0);
-        if seconds > self.before {
-            self.before = seconds;
-            self.timings.resume(serde_json::from_value(details["timings"].clone()).unwrap_or_default());
-        }
-    }
-
-    /// Whether it is time to save again: every `interval`, stretched so that saving stays a small part of the time.
-    pub fn is_due(&self, interval: Duration) -> bool {
-        self.saved.elapsed() >= interval.max(self.saving.div_f64(SAVING_SHARE))
-    }
-
-    /// Saves the states of a leg as they are before batch `next`.
-    pub fn save(
-        &mut self,
-        fingerprint: &Fingerprint,
-        blocks: usize,
-        leg: usize,
-        next: usize,
-        states: &[(Point, &PointState)],
-    ) -> Result<()> {
-        let start = Instant::now();
-        let about = About { fingerprint: fingerprint.clone(), details: self.details(next) };
-        write_state(&self.store, &checkpoint_name(leg, self.turn), &about, &all_tensors(blocks, states))?.settle()?;
-        self.retire()?;
-        (self.turn, self.reached) = (1 - self.turn, next);
-        (self.saved, self.saving) = (Instant::now(), start.elapsed());
-        self.timings.add(Phase::Write, start.elapsed().as_secs_f64());
-        Ok(())
-    }
-
-    /// The latest whole checkpoint of a leg behind batch `first`. `warn` hears of damaged ones.
-    pub fn restore(
-        &mut self,
-        fingerprint: &Fingerprint,
-        blocks: usize,
-        leg: usize,
-        first: usize,
-        points: &[Point],
-        warn: &mut dyn FnMut(String),
-    ) -> Result<Option<Restored>> {
-        self.saved = Instant::now();
-        let mut found: Vec<(usize, usize, StateFile)> = Vec::new();
-        for turn in 0..2 {
-            let path = self.store.path(&checkpoint_name(leg, turn));
-            if !path.exists() {
-                continue;
-            }
-            match StateFile::open(&path) {
-                Ok(file) => {
-                    if let Some(next) = next(&file).filter(|next| *next > first && self.is_of_route(&file)) {
-                        file.expect(fingerprint)?;
-                        found.push((next, turn, file));
-                    }
-                }
-                Err(error) => warn(format!("{error}; using the one before it")),
-            }
-        }
-        found.sort_by_key(|(next, turn, _)| (*next, *turn));
-        while let Some((next, turn, file)) = found.pop() {
-            match read_points(&file, blocks, points) {
-                Ok(states) => {
-                    self.resume_time(&file);
-                    (self.turn, self.reached) = (1 - turn, next);
-                    return Ok(Some(Restored { next, states }));
-                }
-                Err(error) => warn(format!("{error}; using the one before it")),
-            }
-        }
-        Ok(None)
-    }
-
-    /// What writes the states of a leg that is finished; on any thread.
-    pub fn leg_writer(&self, fingerprint: &Fingerprint, blocks: usize, leg: usize, next: usize) -> LegWriter {
-        let about = About { fingerprint: fingerprint.clone(), details: self.details(next) };
-        LegWriter { out: self.out.clone(), store: self.store.clone(), about, blocks, leg }
-    }
-
-    /// The states of a leg after the stretches that it has finished, if there are any and they are whole, with the batch that comes next.
-    /// `warn` hears of damaged ones.
-    pub fn finished_leg(
-        &mut self,
-        fingerprint: &Fingerprint,
-        leg: usize,
-        warn: &mut dyn FnMut(String),
-    ) -> Result<Option<(usize, StateFile)>> {
-        if !self.store.path(&leg_name(leg)).exists() {
-            return Ok(None);
-        }
-        match self.open_leg(leg).and_then(|file| file.verify().map(|()| file)) {
-            Ok(file) => {
-                file.expect(fingerprint)?;
-                if !self.is_of_route(&file) {
-                    return Ok(None);
-                }
-                self.resume_time(&file);
-                Ok(next(&file).map(|next| (next, file)))
-            }
-            Err(error @ Error::Damaged { .. }) => {
-                warn(format!("{error}; measuring its layers again"));
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The states of a leg that was finished.
-    pub fn open_leg(&self, leg: usize) -> Result<StateFile> {
-        StateFile::open(&self.store.path(&leg_name(leg)))
-    }
-
     /// Removes the whole folder. The run is complete: what cannot be removed, by a fault of the disk or because somebody waits for the
     /// lock, is left.
     pub fn remove(mut self) {
         self.replacing = false;
         let folder = self.out.join(WORK);
         let _ = replaced::empty(&folder);
-        let _ = fs::remove_file(folder.join("lock"));
+        let _ = fs::remove_file(folder.join(LOCK));
         let _ = fs::remove_dir(&folder);
     }
 }
@@ -394,6 +242,12 @@ impl Drop for Work {
             let _ = replaced::bring_back(&folder);
         } else if self.replacing && [STATE, MANIFEST].iter().any(|name| self.out.join(name).exists()) {
             let _ = replaced::empty(&folder);
+        }
+        // A working folder without any work goes too.
+        let is_lock = |entry: std::io::Result<fs::DirEntry>| entry.is_ok_and(|entry| entry.file_name() == LOCK);
+        if fs::read_dir(&folder).is_ok_and(|mut entries| entries.all(is_lock)) {
+            let _ = fs::remove_file(folder.join(LOCK));
+            let _ = fs::remove_dir(&folder);
         }
     }
 }
@@ -422,35 +276,4 @@ pub fn expect_same(out: &Path, there: &Fingerprint, here: &Fingerprint) -> Resul
 /// A route as files of states state it. A run of one leg may change the size of its batches on the way.
 fn way(route: &Route) -> Value {
     if route.legs.len() > 1 { json!(route) } else { json!({ "legs": route.legs }) }
-}
-
-/// The batch that comes after those in a file.
-fn next(file: &StateFile) -> Option<usize> {
-    file.about().details["next"].as_u64().and_then(|next| usize::try_from(next).ok())
-}
-
-/// The norms beyond which states are massive at the points of a finished leg, which were written bit by bit.
-pub fn massive_of(file: &StateFile) -> Vec<Option<f64>> {
-    let stored = file.about().details["massive"].as_array();
-    stored.into_iter().flatten().map(|bits| bits.as_u64().map(f64::from_bits)).collect()
-}
-
-fn checkpoint_name(leg: usize, turn: usize) -> String {
-    format!("checkpoint-{leg}-{turn}.safetensors")
-}
-
-fn leg_name(leg: usize) -> String {
-    format!("leg-{leg}.safetensors")
-}
-
-/// The states of points as tensors.
-pub fn all_tensors<'a>(blocks: usize, states: &[(Point, &'a PointState)]) -> Tensors<'a> {
-    let mut tensors = Tensors::default();
-    states.iter().for_each(|(at, state)| tensors.nest(&PointName::of(*at, blocks).stored(), state.encode()));
-    tensors
-}
-
-/// The states of some points in a file.
-pub fn read_points(file: &StateFile, blocks: usize, points: &[Point]) -> Result<Vec<(Point, PointState)>> {
-    points.iter().map(|&at| Ok((at, PointState::decode(&mut file.read(&PointName::of(at, blocks).stored())?)?))).collect()
 }

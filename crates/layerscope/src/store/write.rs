@@ -16,14 +16,14 @@ use serde_json::Value;
 use super::facts::Facts;
 use super::folder::{Folder, Unsettled};
 use super::manifest::of_run;
-use super::state::{About, Draft, Fingerprint, StateFile, differences, join_states, write_state};
+use super::state::{About, Draft, Fingerprint, StateFile, differences, write_state};
 use super::stored::{MANIFEST, SAMPLE, SAMPLE_DIGEST, STATE, StoredRun, key_tensors};
 use super::work::{PLAN, WORK, Work, all_tensors};
 use crate::checkpoint::weights::norms_table;
 use crate::error::{Error, Result};
 use crate::measure::kept::Kept;
 use crate::measure::timings::shared_among;
-use crate::process::cancel::CancelToken;
+use crate::process::cancel::{CancelToken, Saving};
 use crate::process::system;
 use crate::process::threads::joined;
 use crate::tables::make::{Resources, Tables};
@@ -62,10 +62,9 @@ fn holds_run(out: &Path) -> Error {
 /// A run folder for new states of this fingerprint, and its working folder. The run that it holds stays until [`Work::retire`].
 pub fn open_replacing(out: &Path, overwrite: bool, fingerprint: &Fingerprint) -> Result<(Folder, Work)> {
     refuse_other_run(out, overwrite, fingerprint)?;
-    let store = Folder::create(out)?;
     let mut work = Work::open(out)?;
     work.replace()?;
-    Ok((store, work))
+    Ok((Folder::create(out)?, work))
 }
 
 /// Where the states of all legs are.
@@ -81,9 +80,16 @@ pub enum LegStates {
 pub struct WrittenStates {
     sample: Unsettled,
     state: Unsettled,
+    /// Held until they are there.
+    _saving: Option<Saving>,
 }
 
 impl WrittenStates {
+    /// The process is not ended before they are there.
+    pub fn held(self, saving: Saving) -> WrittenStates {
+        WrittenStates { _saving: Some(saving), ..self }
+    }
+
     /// Gives them their names once they are on the disk. The sample goes first: a folder with a state has everything that belongs to it.
     pub fn settle(self) -> Result<()> {
         self.sample.settle()?;
@@ -101,8 +107,8 @@ pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, ke
     let is_kept = |name: &str| name.ends_with(".kept");
     let mut details = serde_json::to_value(facts).map_err(|error| Error::io(&store.path(STATE), error.into()))?;
     let mut about = |sample: &Draft<'_>| {
-        details[SAMPLE_DIGEST] = sample.digest().into();
-        About { fingerprint: fingerprint.clone(), details: details.take() }
+        details[SAMPLE_DIGEST] = sample.digest()?.into();
+        Ok::<_, Error>(About { fingerprint: fingerprint.clone(), details: details.take() })
     };
     let keys = About { fingerprint: fingerprint.clone(), details: Value::Null };
     let mut key_tensors = key_tensors(kept);
@@ -112,25 +118,31 @@ pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, ke
             let (kept, sketches) = all_tensors(facts.model.layers, &states).0.into_iter().partition(|(name, _)| is_kept(name));
             key_tensors.0.extend::<BTreeMap<_, _>>(kept);
             let (sample, sketches) = (Draft::of(SAMPLE, &keys, &key_tensors)?, Tensors(sketches));
-            let about = about(&sample);
+            let about = about(&sample)?;
             std::thread::scope(|scope| {
                 let sample = scope.spawn(|| sample.write(store));
-                let state = write_state(store, STATE, &about, &sketches);
-                Ok(WrittenStates { sample: joined(sample)?, state: state? })
+                let state = Draft::of(STATE, &about, &sketches).and_then(|state| state.write_packed(store));
+                Ok(WrittenStates { sample: joined(sample)?, state: state?, _saving: None })
             })
         }
         LegStates::OnDisk(files) => {
             write_state(store, "keys.partial.safetensors", &keys, &key_tensors)?.settle()?;
             let key_file = StateFile::open(&store.path("keys.partial.safetensors"))?;
             let parts: Vec<&StateFile> = files.iter().chain([&key_file]).collect();
-            let sample = join_states(SAMPLE, &keys, &parts, |name| is_kept(name) || name.starts_with("keys."))?;
-            let about = about(&sample);
+            let sample = Draft::joined(SAMPLE, &keys, &parts, |name| is_kept(name) || name.starts_with("keys."))?;
+            let about = about(&sample)?;
             let sample = sample.write(store)?;
             store.remove("keys.partial.safetensors")?;
-            let state = join_states(STATE, &about, &files.iter().collect::<Vec<_>>(), |name| !is_kept(name))?.write(store)?;
-            Ok(WrittenStates { sample, state })
+            let state = Draft::joined(STATE, &about, &files.iter().collect::<Vec<_>>(), |name| !is_kept(name))?.write_packed(store)?;
+            Ok(WrittenStates { sample, state, _saving: None })
         }
     }
+}
+
+/// Bytes of the two files that are on their way.
+pub fn being_written(store: &Folder) -> u64 {
+    let size = |name: &str| std::fs::metadata(store.path(&format!("{name}.partial"))).map_or(0, |file| file.len());
+    size(SAMPLE) + size(STATE)
 }
 
 /// What the manifest says of the way a run ended.
@@ -154,7 +166,8 @@ impl Default for Ending {
 ///
 /// States that were just written go to the disk meanwhile, and get their names whatever becomes of the tables.
 pub fn write_run(store: &Folder, written: Option<WrittenStates>, ending: &Ending, show: &mut dyn FnMut(usize, usize)) -> Result<Manifest> {
-    let start = Instant::now();
+    let (start, cancel) = (Instant::now(), &ending.resources.cancel);
+    cancel.during("interrupted while the tables were made: the states are saved; the same command makes the tables");
     let (made, computing) = std::thread::scope(|scope| {
         let run = written.as_ref().map_or_else(|| StoredRun::open(&store.path("")), WrittenStates::open);
         let settling = written.map(|written| scope.spawn(move || written.settle()));
@@ -165,6 +178,7 @@ pub fn write_run(store: &Folder, written: Option<WrittenStates>, ending: &Ending
     })?;
     let mut files = Files::new();
     for (name, content) in &made.files {
+        cancel.check()?;
         match content {
             Some(content) => put_file(store, name, content, &mut files)?,
             None => store.remove(name)?,
@@ -175,18 +189,20 @@ pub fn write_run(store: &Folder, written: Option<WrittenStates>, ending: &Ending
     let mut timings = ending.timings.clone().unwrap_or_else(|| run.facts.timings.clone());
     timings.add(&Timings { tables: shared_among(computing, &tables.timings), write: seconds - computing, ..Timings::default() });
     let manifest = of_run(&run.facts, &tables, (run.facts.seconds + seconds, timings), &ending.warnings);
-    put_manifest(store, Manifest { files: Some(files), state: Some(run.state.digest().to_owned()), ..manifest })
+    let manifest = put_manifest(store, Manifest { files: Some(files), state: Some(run.state.digest().to_owned()), ..manifest })?;
+    cancel.during("interrupted, but the run is complete: nothing is lost");
+    Ok(manifest)
 }
 
 /// The tables of a run, and their files as they will be; None for those that the run does not have.
-struct MadeTables {
-    run: StoredRun,
-    tables: Tables,
+pub(crate) struct MadeTables {
+    pub run: StoredRun,
+    pub tables: Tables,
     files: Vec<(String, Option<Vec<u8>>)>,
 }
 
 impl MadeTables {
-    fn of(run: StoredRun, resources: &Resources, show: &mut dyn FnMut(usize, usize)) -> Result<MadeTables> {
+    pub fn of(run: StoredRun, resources: &Resources, show: &mut dyn FnMut(usize, usize)) -> Result<MadeTables> {
         let tables = run.tables(resources, show)?;
         let norms = norms_table(&run.facts.norms)?;
         let all: [(&str, Option<&Table>); 8] = [

@@ -12,7 +12,7 @@ use layerscope_stats::measure::{
 use layerscope_stats::sketch::{HashSample, LARGEST, MassiveGroup, Sketches, TokenSamples};
 
 use super::points;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::measure::estimate::BYTES_PER_TABLE_ROW;
 use crate::process::cancel::CancelToken;
 use crate::process::system;
@@ -114,10 +114,7 @@ fn point_tables(
 ) -> Result<(u64, PointTables, BTreeMap<&'static str, f64>)> {
     let (start, point) = (Instant::now(), &facts.points[at]);
     let settings = settings(facts, point, threads);
-    if cancel.is_cancelled() {
-        let line = "interrupted while the tables were made: the states are saved; the same command makes the tables";
-        return Err(Error::Interrupted(line.into()));
-    }
+    cancel.check()?;
     let state = source.state(point)?;
     let next = facts.points.get(at + 1).filter(|_| settings.families.contains(&Family::Layers));
     let next = next.map(|next| source.sketches(next)).transpose()?;
@@ -326,6 +323,8 @@ impl<'a> Builder<'a> {
             ("y", real(&|row| Some(row.y))),
             ("explainable_variance", real(&|row| row.explainable_variance)),
             Builder::selections(rows.iter().map(|(place, _)| *place)),
+            ("explained_x", real(&|row| row.explained.map(|[x, _]| x))),
+            ("explained_y", real(&|row| row.explained.map(|[_, y]| y))),
         ]);
         (!rows.is_empty()).then(|| Ok(Table::new(columns)?)).transpose()
     }

@@ -1,5 +1,6 @@
 //! Tables: made from states, summed up, and compared.
 
+pub(crate) mod ask;
 pub(crate) mod compare;
 pub(crate) mod lists;
 pub(crate) mod make;

@@ -11,7 +11,7 @@ use crate::settings::parse;
 use crate::text::wrapped;
 
 /// Characters of a line of a summary.
-const WIDTH: usize = 80;
+pub const WIDTH: usize = 80;
 
 /// The states to show of runs that are shown together: those that were asked for by name, or the ones to show first.
 pub fn chosen(runs: &[&Run], asked: Option<&str>) -> Result<States> {

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use layerscope_report::{Cell, States, Table};
+use layerscope_error::{line, setting};
+use layerscope_report::lead::Measured;
+use layerscope_report::manifest::Frequency;
+use layerscope_report::{Cell, FEW_GROUPS, States, Table};
 
 use super::states::called;
 use crate::text::grouped;
@@ -18,7 +21,27 @@ const COLUMNS: &[(&str, &str)] = &[
     ("R^2", "r2_v_on_m"),
 ];
 
-/// One line per point: Q, its parts, C.V. of Q and the line of V on M, of these states, over the selected groups where there are any.
+/// The measures that are computed over groups.
+const OVER_GROUPS: [&str; 2] = ["slope_v_on_m", "r2_v_on_m"];
+/// Marks a value over few groups.
+const FEW: &str = "*";
+
+/// A warning where few groups are selected at some point; `frequency` selects them.
+pub fn few_groups(layers: &Table, frequency: Option<Frequency>) -> Option<String> {
+    let Frequency { minimum, maximum } = frequency?;
+    let is_count = |row: &usize| layers.text("selection", *row) == Some("selected") && layers.text("measure", *row) == Some("groups");
+    let fewest = (0..layers.rows()).filter(is_count).filter_map(|row| layers.real("value", row)).reduce(f64::min)? as u64;
+    let range = setting("frequency").to(format!("{minimum}:{maximum}"));
+    let line = line![
+        format!("{} selected by ", if fewest == 1 { "1 group is".to_owned() } else { format!("{fewest} groups are") }),
+        range,
+        format!(": slopes over fewer than {FEW_GROUPS} depend on single groups; give more text, or a wider "),
+        setting("frequency")
+    ];
+    (fewest < FEW_GROUPS as u64).then(|| line.flags())
+}
+
+/// One line per point: Q, its parts, C.V. of Q and the line of V on M, of these states, in the selection that leads.
 pub fn summary_table(layers: &Table, states: States) -> String {
     let text = |name: &str, row: usize| match layers.column(name).map(|column| column.cell(row)) {
         Some(Cell::Text(text)) => Some(text.to_owned()),
@@ -30,12 +53,9 @@ pub fn summary_table(layers: &Table, states: States) -> String {
         Some(Cell::Integer(number)) => Some(number as f64),
         _ => None,
     };
-    let has = |selection: &str| {
-        (0..layers.rows()).any(|row| text("selection", row).as_deref() == Some(selection) && real("value", row).is_some())
-    };
-    // Matrices of weights have no typical states.
-    let selection = [states.of("selected"), states.of("all")].into_iter().find(|selection| has(selection)).unwrap_or("all");
-    let mut lines: Vec<(String, Vec<Option<f64>>)> = Vec::new();
+    // Matrices of weights have no selections.
+    let selection = Measured::of(&[layers]).selection(states, "q", None).unwrap_or("all");
+    let mut lines: Vec<(String, Vec<Option<String>>)> = Vec::new();
     let mut groups = None;
     for row in 0..layers.rows() {
         if text("selection", row).as_deref() != Some(selection) || text("variant", row).is_some() {
@@ -56,7 +76,8 @@ pub fn summary_table(layers: &Table, states: States) -> String {
             groups = real("value", row);
         }
         if let (Some(at), Some((_, values))) = (COLUMNS.iter().position(|(_, known)| *known == measure), lines.last_mut()) {
-            values[at] = real("value", row);
+            let is_few = OVER_GROUPS.contains(&measure.as_str()) && real("n", row).is_some_and(|n| n < FEW_GROUPS as f64);
+            values[at] = real("value", row).map(|value| short_real(value) + if is_few { FEW } else { "" });
         }
     }
     let mut out = String::new();
@@ -69,9 +90,13 @@ pub fn summary_table(layers: &Table, states: States) -> String {
     let _ = writeln!(out, "{over}");
     let headings = COLUMNS.iter().map(|(heading, _)| format!("{heading:>10}"));
     out.extend([format!("{:<8}", "layer")].into_iter().chain(headings));
+    let is_marked = lines.iter().flat_map(|(_, values)| values).flatten().any(|value| value.ends_with(FEW));
     for (name, values) in lines {
-        let cells = values.into_iter().map(|value| format!("{:>10}", value.map_or("-".to_owned(), short_real)));
+        let cells = values.into_iter().map(|value| format!("{:>10}", value.unwrap_or_else(|| "-".to_owned())));
         out.extend([format!("\n{name:<8}")].into_iter().chain(cells));
+    }
+    if is_marked {
+        let _ = write!(out, "\n{FEW} over fewer than {FEW_GROUPS} groups: a few of them decide");
     }
     out
 }
@@ -119,6 +144,33 @@ mod tests {
                 "12 norm     1.23e6    0.2500         -         -         -   -0.9999   1.00e-5",
             ]
         );
+    }
+
+    #[test]
+    fn slopes_over_few_groups_are_marked() {
+        let table = |n: i64, groups: f64| {
+            let rows = [("q", 5.0), ("slope_v_on_m", -0.5), ("r2_v_on_m", 0.25), ("groups", groups)];
+            let text = |value: &str| Column::Text(vec![Some(value.to_owned()); rows.len()]);
+            let columns = [
+                ("layer", Column::Integer(vec![Some(1); rows.len()])),
+                ("point", text("block")),
+                ("selection", text("selected")),
+                ("measure", Column::Text(rows.iter().map(|(name, _)| Some((*name).to_owned())).collect())),
+                ("variant", Column::Text(vec![None; rows.len()])),
+                ("value", Column::Real(rows.iter().map(|(_, value)| Some(*value)).collect())),
+                ("n", Column::Integer(vec![Some(n); rows.len()])),
+            ];
+            Table::new(columns).expect("a table")
+        };
+        let shown = |n: i64| summary_table(&table(n, n as f64), States::All).lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
+        let marked = "1           5.0000         -         -         -         -  -0.5000*   0.2500*";
+        assert_eq!(shown(4), [marked, "* over fewer than 30 groups: a few of them decide"]);
+        assert_eq!(shown(30), [marked.replace("  -0.5000*   0.2500*", "   -0.5000    0.2500")]);
+        let frequency = |minimum| Some(Frequency { minimum, maximum: 100 });
+        let line = "1 group is selected by --frequency 5:100: slopes over fewer than 30 depend on single groups; give more text, or a wider --frequency";
+        assert_eq!(few_groups(&table(1, 1.0), frequency(5)).as_deref(), Some(line));
+        assert!(few_groups(&table(9, 29.0), frequency(5)).is_some_and(|line| line.starts_with("29 groups are selected by ")));
+        assert_eq!((few_groups(&table(9, 30.0), frequency(5)), few_groups(&table(9, 1.0), None)), (None, None));
     }
 
     #[test]

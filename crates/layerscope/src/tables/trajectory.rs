@@ -3,21 +3,23 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use layerscope_report::lead::Measured;
 use layerscope_report::{Cell, Column, States, Table};
 
 use crate::error::Result;
-use crate::tables::states::called;
+use crate::tables::states::{WIDTH, called};
 use crate::tables::summary::short_real;
+use crate::text::wrapped;
 
-/// Headings of a trajectory's overview, and the measures under them: selection, name, variant.
-const COLUMNS: [(&str, &str, &str, Option<&str>); 7] = [
-    ("Q", "all", "q", None),
-    ("M/Q", "all", "m_over_q", None),
-    ("cosine", "all", "mean_cosine", None),
-    ("slope", "selected", "slope_v_on_m", None),
-    ("R^2", "selected", "r2_v_on_m", None),
-    ("SVD", "all", "anisotropy_svd", Some("corpus")),
-    ("TwoNN", "sample", "intrinsic_dimension", Some("twonn")),
+/// Headings of a trajectory's overview, and the measures under them: name, variant.
+const COLUMNS: [(&str, &str, Option<&str>); 7] = [
+    ("Q", "q", None),
+    ("M/Q", "m_over_q", None),
+    ("cosine", "mean_cosine", None),
+    ("slope", "slope_v_on_m", None),
+    ("R^2", "r2_v_on_m", None),
+    ("SVD", "anisotropy_svd", Some("corpus")),
+    ("TwoNN", "intrinsic_dimension", Some("twonn")),
 ];
 
 /// The rows of a table of layers, by what they say.
@@ -59,27 +61,38 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// One line a checkpoint: means over the embedding and all blocks (the final norm apart), for people.
+/// One line a checkpoint: means over the embedding and all blocks (the final norm apart), for people. Every measure is of the selection
+/// that leads, and the first lines name it.
 pub fn trajectory_summary(layers: &Table, states: States) -> String {
     let rows = Rows(layers);
-    let [all, selected, sample] = ["all", "selected", "sample"].map(|selection| called(states.of(selection)));
-    let mut out = format!("means over the embedding and all blocks\nof {all}; slope and R^2 over {selected},\nTwoNN of {sample}\n");
-    out.extend([format!("{:<12}", "revision")].into_iter().chain(COLUMNS.iter().map(|(heading, ..)| format!("{heading:>10}"))));
+    let measured = Measured::of(&[layers]);
+    let selections = COLUMNS.map(|(_, measure, variant)| measured.selection(states, measure, variant));
+    let mut lines = wrapped(&format!("means over the embedding and all blocks, {}", over(&selections)), WIDTH);
+    lines.push([format!("{:<12}", "revision")].into_iter().chain(COLUMNS.iter().map(|(heading, ..)| format!("{heading:>10}"))).collect());
     for (revision, own) in rows.by_revision() {
-        let _ = write!(out, "\n{:<12}", revision.unwrap_or("-"));
-        for (_, selection, measure, variant) in COLUMNS {
+        let mut line = format!("{:<12}", revision.unwrap_or("-"));
+        for ((_, measure, variant), selection) in COLUMNS.into_iter().zip(selections) {
             let wanted = |row: &&usize| {
                 matches!(rows.text("point", **row), Some("embedding" | "block"))
-                    && rows.text("selection", **row) == Some(states.of(selection))
+                    && rows.text("selection", **row) == selection
                     && rows.text("measure", **row) == Some(measure)
                     && rows.text("variant", **row) == variant
             };
             let values: Vec<f64> = own.iter().filter(wanted).filter_map(|row| rows.value(*row)).collect();
             let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-            let _ = write!(out, "{:>10}", mean.map_or("-".to_owned(), short_real));
+            let _ = write!(line, "{:>10}", mean.map_or("-".to_owned(), short_real));
         }
+        lines.push(line);
     }
-    out
+    lines.join("\n")
+}
+
+/// What the columns are over: the selection of the first, and each that is over another.
+fn over(selections: &[Option<&'static str>; COLUMNS.len()]) -> String {
+    let lead = selections.iter().flatten().next().copied().unwrap_or("all");
+    let others = COLUMNS.iter().zip(selections).filter_map(|((heading, ..), own)| own.filter(|own| *own != lead).map(|own| (heading, own)));
+    let others = others.map(|(heading, own)| format!("; {heading} over {}", called(own)));
+    [format!("over {}", called(lead))].into_iter().chain(others).collect()
 }
 
 /// Every measure just before the final norm (`block` of the last layer), just after it, and the difference; None without such a norm.
@@ -122,6 +135,7 @@ pub fn final_norm_summary(layers: &Table, states: States) -> Result<Option<Strin
         _ => "-".to_owned(),
     };
     let several = rows.by_revision().len() > 1;
+    let measured = Measured::of(&[layers]);
     // A trajectory's lines begin with the revision, and are of one short name.
     let width = if several { 14 } else { 28 };
     let mut out = format!(
@@ -134,17 +148,18 @@ pub fn final_norm_summary(layers: &Table, states: States) -> Result<Option<Strin
         "difference"
     );
     for (revision, own) in rows.by_revision() {
-        for (_, selection, measure, variant) in COLUMNS {
+        for (_, measure, variant) in COLUMNS {
+            let selection = measured.selection(states, measure, variant);
             let wanted = |row: &&usize| {
                 (rows.text("selection", **row), rows.text("measure", **row), rows.text("variant", **row))
-                    == (Some(states.of(selection)), Some(measure), variant)
+                    == (selection, Some(measure), variant)
             };
             // A trajectory is told by its cosines alone; `show --table final-norm` has everything.
             if let Some(&row) = own.iter().find(wanted).filter(|_| !several || measure == "mean_cosine") {
                 let name = variant.map_or(measure.to_owned(), |variant| format!("{measure} {variant}"));
                 let first = if several { format!("{:<12}", revision.unwrap_or("-")) } else { String::new() };
                 let values = format!("{:>10}{:>10}{:>12}", real("before", row), real("after", row), real("difference", row));
-                let _ = write!(out, "\n{first}{name:<width$}{:<17}{values}", states.of(selection));
+                let _ = write!(out, "\n{first}{name:<width$}{:<17}{values}", selection.unwrap_or_default());
             }
         }
     }

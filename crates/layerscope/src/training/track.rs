@@ -35,6 +35,9 @@ use crate::store::write::{put_manifest, put_table};
 /// measured.
 pub fn track(settings: &Settings, revisions: &str, evict: bool, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Finished<Manifest>> {
     let plan = Plan::new(settings)?;
+    if plan.text.split.is_some() {
+        return Err(Error::usage(line!["checkpoints of a training are measured on the whole text; leave out ", setting("split")]));
+    }
     if plan.revision.is_some() {
         return Err(Error::usage(line![setting("revision"), " names one checkpoint; track takes ", setting("revisions")]));
     }
@@ -58,9 +61,9 @@ impl Journey {
     fn travel(&self, revisions: &str, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Manifest> {
         let start = Instant::now();
         let revisions = self.source.select(revisions)?;
+        let mut work = Work::open(&self.plan.out)?;
         let store = Folder::create(&self.plan.out)?;
         refuse_single_run(&store)?;
-        let mut work = Work::open(&self.plan.out)?;
         if self.plan.overwrite {
             work.replace()?;
         }
@@ -70,6 +73,9 @@ impl Journey {
         }
         let mut stations = Vec::with_capacity(revisions.len());
         for (i, revision) in revisions.iter().enumerate() {
+            cancel.during(format!("interrupted before checkpoint {} of {}: the same command goes on with it", i + 1, revisions.len()));
+            cancel.check()?;
+            show(Event::Part { number: i + 1, of: revisions.len() });
             show(Event::note(format!("checkpoint {} of {}: {}", i + 1, revisions.len(), revision.name)));
             let outcome = traveller.visit(revision, cancel, show)?;
             if let Some(warning) = outcome.warning(revision) {

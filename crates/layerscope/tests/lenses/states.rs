@@ -125,9 +125,13 @@ impl Kept {
         let rows: Vec<usize> = kept.sample.iter().chain(kept.tokens.iter().flat_map(|(_, rows)| rows)).copied().collect();
         assert_eq!(hashes, rows.iter().map(|&row| hash(row)).collect::<Vec<_>>());
         assert_eq!(tokens, rows.iter().map(|&row| corpus.ids[row].2).collect::<Vec<_>>());
+        // A state that is in the sample and of a chosen token is stored once.
+        let places = file.u64("keys.row");
+        assert_eq!(places.iter().collect::<BTreeSet<_>>().len(), rows.iter().collect::<BTreeSet<_>>().len());
         for (at, states) in corpus.points.iter().enumerate() {
             let name = if at == 0 { "layer0.embedding.kept".to_owned() } else { format!("layer{at}.block.kept") };
-            let stored = file.f32(&name);
+            let (stored, width) = (file.f32(&name), states[0].len());
+            let stored: Vec<f32> = places.iter().flat_map(|&at| &stored[at as usize * width..][..width]).copied().collect();
             let expected = rows.iter().flat_map(|&row| &states[row]);
             assert!(stored.iter().map(|x| f64::from(*x)).eq(expected.copied()), "{name} has other states");
         }

@@ -11,7 +11,8 @@ use crate::support::{empty_folder, layerscope, root};
 /// Runs the program into an empty folder.
 fn weights(model: &Path, name: &str) -> PathBuf {
     let out = empty_folder(name).join("weights");
-    let outcome = layerscope(&["weights", "--model", model.to_str().expect("UTF-8"), "--out", out.to_str().expect("UTF-8")]);
+    let words = ["weights", "--model", model.to_str().expect("UTF-8"), "--out", out.to_str().expect("UTF-8"), "--table", "long"];
+    let outcome = layerscope(&words);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
     for said in ["input_embedding", "log_partition", "mean_cosine", "effective_rank", "gamma_mean", "beta_norm"] {
         assert!(outcome.stdout.contains(said), "{said} is not printed:\n{}", outcome.stdout);

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use layerscope::internals::StateFile;
 
-use super::case::{Case, checkpoints, signal, wait_for};
-use crate::support::measure::{command, differing, end, manifest, measured, start};
+use super::case::{Case, checkpoints, signal, stopped_while_measuring, wait_for};
+use crate::support::Outcome;
+use crate::support::measure::{command, differing, end, manifest, measured, start, tokenizer_json};
 
 #[test]
 fn asked_to_stop() {
@@ -14,17 +15,9 @@ fn asked_to_stop() {
     for (name, number) in [("SIGTERM", libc::SIGTERM), ("SIGINT", libc::SIGINT)] {
         let out = case.folder.join(name);
         let flags = case.flags.replace("--quiet", "").replace("--checkpoint-seconds 0.2", "--checkpoint-seconds 1000");
-        let mut child = start(&command(&case.model, &case.corpus, &out, &flags));
-        wait_for(&mut child, || out.join(".work/plan.json").exists());
-        let begin = Instant::now();
-        std::thread::sleep(Duration::from_millis(100));
-        signal(&child, number);
-        // Batches are short: what passes between the request and the end is mostly work that is saved.
-        let leg = begin.elapsed().as_secs_f64();
-        let outcome = end(child);
+        let (outcome, leg) = stopped_while_measuring(&command(&case.model, &case.corpus, &out, &flags), &out, number);
         assert_eq!(outcome.status, 6, "{name}: {}", outcome.stderr);
         let lines: Vec<&str> = outcome.stderr.lines().collect();
-        assert!(lines.iter().any(|line| line.contains("stopping")), "{name} is acknowledged: {lines:?}");
         let last = lines.last().expect("a line");
         assert!(last.contains("interrupted after batch ") && last.ends_with("the same command resumes"), "{last}");
         assert_eq!(checkpoints(&out).len(), 1, "it was saved");
@@ -58,7 +51,7 @@ fn asked_to_stop_in_the_last_batch() {
     // Asked before the batch was under way, there is nothing to finish; asked later, it is the last one and is finished.
     match outcome.status {
         6 => assert!(
-            outcome.stderr.contains("after batch 0 of 1") || outcome.stderr.contains("while the tables were made"),
+            ["before the first batch", "after batch 0 of 1", "while the tables were made"].iter().any(|said| outcome.stderr.contains(said)),
             "{}",
             outcome.stderr
         ),
@@ -92,8 +85,7 @@ fn asked_to_stop_while_reading_standard_input() {
     }
     drop(pipe);
     let outcome = end(child);
-    assert_eq!((outcome.status, outcome.stderr.lines().count()), (6, 1), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("interrupted while reading the corpus"), "{}", outcome.stderr);
+    stopped_with(&outcome, "interrupted while reading the corpus");
 }
 
 #[test]
@@ -135,9 +127,27 @@ fn asked_to_stop_while_reading_a_named_pipe() {
         stopped_within(&mut child, Duration::from_secs(5));
         drop(held);
         let outcome = end(child);
-        assert_eq!((outcome.status, outcome.stderr.lines().count()), (6, 1), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("interrupted while reading the corpus"), "{}", outcome.stderr);
+        stopped_with(&outcome, "interrupted while reading the corpus");
     }
+}
+
+/// A document is one call of the tokenizer, however long it takes: here minutes, because a thousand steps look at every letter.
+#[test]
+fn asked_to_stop_inside_the_tokenizer() {
+    let case = Case::new("tokenizing", 40, 100);
+    let steps = vec![serde_json::json!({ "type": "Lowercase" }); 1000];
+    let mut tokenizer = tokenizer_json();
+    tokenizer["normalizer"] = serde_json::json!({ "type": "Sequence", "normalizers": steps });
+    std::fs::write(case.model.join("tokenizer.json"), tokenizer.to_string()).expect("written");
+    let (out, text) = (case.folder.join("out"), case.folder.join("long.txt"));
+    std::fs::write(&text, "the house ".repeat(200_000)).expect("written");
+    let mut child = start(&command(&case.model, &text, &out, &case.flags));
+    wait_for(&mut child, || out.join(".work").read_dir().is_ok_and(|entries| entries.count() > 1));
+    std::thread::sleep(Duration::from_millis(500));
+    stopped_within(&mut child, Duration::from_secs(5));
+    let outcome = end(child);
+    assert_eq!((outcome.status, outcome.stderr.lines().count()), (6, 1), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("interrupted while reading the corpus"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -151,10 +161,17 @@ fn asked_to_stop_while_tables_are_made() {
     wait_for(&mut child, || out.join("state.safetensors").exists());
     signal(&child, libc::SIGTERM);
     let outcome = end(child);
-    assert_eq!((outcome.status, outcome.stderr.lines().count()), (6, 1), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("while the tables were made: the states are saved"), "{}", outcome.stderr);
+    stopped_with(&outcome, "interrupted while the tables were made: the states are saved");
     assert!(!out.join("manifest.json").exists());
     case.resumed(&out);
+}
+
+/// One line says what was interrupted; what does not end at once is acknowledged before.
+#[track_caller]
+fn stopped_with(outcome: &Outcome, said: &str) {
+    let lines: Vec<&str> = outcome.stderr.lines().filter(|line| !line.starts_with("layerscope: stopping")).collect();
+    assert_eq!((outcome.status, lines.len()), (6, 1), "{}", outcome.stderr);
+    assert!(lines[0].contains(said), "{}", outcome.stderr);
 }
 
 fn stopped_within(child: &mut std::process::Child, time: Duration) {
@@ -163,5 +180,80 @@ fn stopped_within(child: &mut std::process::Child, time: Duration) {
     while child.try_wait().expect("a process").is_none() {
         assert!(begin.elapsed() < time, "the request is not heard");
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Every command that works for a while ends with status 6 and says what a repetition does, wherever it is.
+#[test]
+fn every_command_is_stopped() {
+    let case = Case::shared("commands");
+    let path = |name: &str| case.folder.join(name).to_str().expect("UTF-8").to_owned();
+    let shards: Vec<String> = (0..2)
+        .map(|index| {
+            let out = case.folder.join(format!("shard-{index}"));
+            measured(&case.model, &case.corpus, &out, &format!("{} --shard {index}/2", case.flags));
+            out.to_str().expect("UTF-8").to_owned()
+        })
+        .collect();
+    let (whole, model) = (case.whole.to_str().expect("UTF-8").to_owned(), case.model.to_str().expect("UTF-8").to_owned());
+    let text = case.corpus.to_str().expect("UTF-8").to_owned();
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let commands = [
+        words(&format!("merge --quiet {} {} --out {}", shards[0], shards[1], path("merged"))),
+        words(&format!("figures {whole} --out {}", path("figures"))),
+        words(&format!("report {whole} --out {}", path("page.html"))),
+        words(&format!("compare {whole} {whole} --out {}", path("compared"))),
+        words(&format!("bench --seconds 60 --model {model} --corpus {text}")),
+        words(&format!("demo --quiet --out {}", path("demo"))),
+        words(&format!("measure --quiet --model {model} --corpus {text} --out {}", path("measured"))),
+        words(&format!("weights --model {model}")),
+    ];
+    for words in commands {
+        let mut child = start(&words);
+        let begin = Instant::now();
+        // As soon as somebody listens; what ends before is not slow.
+        while !listens(&child) && child.try_wait().expect("a process").is_none() && begin.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if child.try_wait().expect("a process").is_none() {
+            signal(&child, libc::SIGTERM);
+        }
+        let outcome = end(child);
+        match outcome.status {
+            6 => stopped_with(&outcome, "the same command"),
+            status => assert_eq!(status, 0, "{words:?}: {}", outcome.stderr),
+        }
+        assert!(!Path::new(&path("page.html")).exists() || outcome.status == 0, "a page is whole or absent");
+    }
+}
+
+/// Whether a process has taken SIGTERM for itself.
+fn listens(child: &std::process::Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & (1 << (libc::SIGTERM - 1)) != 0)
+}
+
+#[test]
+fn asked_to_stop_while_figures_are_drawn() {
+    let case = Case::shared("figures-stopped");
+    for files in [1, 9, 14, 22, 30] {
+        let out = case.folder.join(format!("figures-{files}"));
+        let words = ["figures", case.whole.to_str().expect("UTF-8"), "--out", out.to_str().expect("UTF-8")].map(str::to_owned);
+        let names = || -> Vec<String> {
+            let entries = std::fs::read_dir(&out).into_iter().flatten().flatten();
+            entries.map(|entry| entry.file_name().into_string().expect("UTF-8")).collect()
+        };
+        let mut child = start(&words);
+        wait_for(&mut child, || names().len() >= files);
+        signal(&child, libc::SIGINT);
+        let outcome = end(child);
+        assert!(outcome.status == 6 && outcome.stderr.contains("those that are there are whole"), "{}", outcome.stderr);
+        let names = names();
+        for figure in names.iter().filter_map(|name| name.strip_suffix(".svg")) {
+            let endings: &[&str] = if figure == "fig3" { &["pdf", "png"] } else { &["pdf", "png", "csv"] };
+            assert!(endings.iter().all(|ending| names.contains(&format!("{figure}.{ending}"))), "{figure} of {names:?}");
+        }
+        assert!(!names.iter().any(|name| name.ends_with(".part")), "{names:?}");
     }
 }

@@ -88,6 +88,27 @@ pub fn wait_for(child: &mut Child, ready: impl Fn() -> bool) {
     }
 }
 
+/// Asks a run to stop while the model runs: where the request came before there was a batch, it is made again, later. Also how long it ran.
+pub fn stopped_while_measuring(words: &[String], out: &Path, number: i32) -> (Outcome, f64) {
+    let lock = || std::fs::metadata(out.join(".work/lock")).and_then(|file| file.modified()).ok();
+    let mut wait = Duration::from_millis(50);
+    loop {
+        let before = lock();
+        let mut child = start(words);
+        wait_for(&mut child, || lock() != before && out.join(".work/plan.json").exists());
+        let begin = Instant::now();
+        std::thread::sleep(wait);
+        signal(&child, number);
+        // Batches are short: what passes between the request and the end is mostly work that is saved.
+        let leg = begin.elapsed().as_secs_f64();
+        let outcome = end(child);
+        if outcome.status != 6 || outcome.stderr.contains("interrupted after batch ") {
+            return (outcome, leg);
+        }
+        wait *= 2;
+    }
+}
+
 pub fn signal(child: &Child, signal: i32) {
     // SAFETY: sends a signal to a process that was started here and not yet waited for.
     let sent = unsafe { libc::kill(child.id() as i32, signal) };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::case::{Case, checkpoints, flip_byte, signal, wait_for};
+use super::case::{Case, checkpoints, flip_byte, stopped_while_measuring, wait_for};
 use crate::support::measure::{command, end, manifest, measured, run_with_input, start_with_input};
 
 #[test]
@@ -11,13 +11,9 @@ fn a_damaged_checkpoint_is_noticed_and_the_one_before_it_used() {
     // Asked to stop twice, a run leaves two checkpoints.
     let both = |out: &Path| {
         for count in 1..=2 {
-            let lock = || std::fs::metadata(out.join(".work/lock")).and_then(|file| file.modified()).ok();
-            let before = lock();
-            let mut child = case.start(out);
-            // Before the plan is made there is nothing to save.
-            wait_for(&mut child, || lock() != before && out.join(".work/plan.json").exists());
-            signal(&child, libc::SIGTERM);
-            assert_eq!(end(child).status, 6);
+            let flags = case.flags.replace("--checkpoint-seconds 0.2", "--checkpoint-seconds 1000");
+            let (outcome, _) = stopped_while_measuring(&command(&case.model, &case.corpus, out, &flags), out, libc::SIGTERM);
+            assert_eq!(outcome.status, 6, "{}", outcome.stderr);
             assert_eq!(checkpoints(out).len(), count);
         }
         checkpoints(out)

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::case::{Case, checkpoints};
-use crate::support::measure::measure;
+use crate::support::measure::{differing, end, measure};
 
 #[test]
 fn two_processes_do_not_share_a_folder() {
@@ -46,6 +46,23 @@ fn a_process_that_is_just_ending_is_waited_for() {
     });
     case.resumed(&out);
     ending.join().expect("no panic");
+}
+
+/// Whoever waits for the lock writes into the folder that a finished run removes: the run is complete all the same.
+#[test]
+fn a_working_folder_that_cannot_be_removed_is_no_error() {
+    let case = Case::new("crowded", 40, 100);
+    let out = case.folder.join("out");
+    let mut child = case.start(&out);
+    for number in 0.. {
+        if child.try_wait().expect("a process").is_some() {
+            break;
+        }
+        let _ = std::fs::write(out.join(format!(".work/other-{}", number % 50)), "");
+    }
+    let outcome = end(child);
+    assert_eq!((outcome.status, outcome.stderr.as_str()), (0, ""));
+    assert_eq!(differing(&out, &case.whole), None);
 }
 
 #[test]

@@ -37,7 +37,7 @@ export function histograms(session: Session): Histograms {
       return { own, places, ...known, counts: histogram(own, places, ...known.domain, BINS) };
     };
     return new Figure({
-      name: fileName("histogram", column, session.run.label), title: label, small: true,
+      name: fileName("histogram", column, session.run.label), title: label, terms: { [label]: column }, small: true,
       draw: (width) => {
         if (!session.table) return null;
         const { own, domain, mean, counts } = counted();

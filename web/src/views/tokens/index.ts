@@ -3,10 +3,12 @@
 import { choice, h, replace, select, toggle } from "../../dom";
 import { lines } from "../../chart/lines";
 import { pointTick, type Book, type Run } from "../../data/run";
+import { FEW_GROUPS } from "../../few";
 import { Figure, howPanel } from "../../figure";
 import { howMeasured } from "../../how";
 import { note, route } from "../../state";
 import type { Fit } from "../../stats/line";
+import { term } from "../../term";
 import { count, fixed3, number } from "../../text";
 import { theme } from "../../theme";
 import { anyRun, chosenPoint, chosenRun, fileName, heading, pointSlider, runSelect, type View } from "../common";
@@ -85,11 +87,11 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
 }
 
 function fitLines({ fit, axes }: Session): Node[] {
-  const value = (label: string, own: number, name: string) => h("div", {}, h("span", {}, label), h("b", { "data-name": name, "data-value": String(own), title: String(own) }, name === "intercept" ? number(own) : fixed3(own)));
+  const value = (label: string, own: number, name: string) => h("div", {}, h("span", {}, term(`${name}_${axes.y}_on_${axes.x}`, label)), h("b", { "data-name": name, "data-value": String(own), title: String(own) }, name === "intercept" ? number(own) : fixed3(own)));
   if (!fit.line) return [h("p", { class: "note" }, `No line: ${fit.n < 3 ? "fewer than three groups" : `no spread of ${symbol(axes.x)}`} (${count(fit.n)} groups).`)];
   return [
     h("div", { class: "numbers" }, value("slope", fit.line.slope, "slope"), value("R²", fit.line.r2, "r2"), value("intercept", fit.line.intercept, "intercept")),
-    h("p", { class: "note" }, `${symbol(axes.y)} = intercept + slope · ${symbol(axes.x)} over `, h("span", { "data-name": "groups", "data-value": fit.n }, count(fit.n)), " groups"),
+    h("p", { class: "note" }, `${symbol(axes.y)} = intercept + slope · ${symbol(axes.x)} over `, h("span", { "data-name": "groups", "data-value": fit.n, class: fit.n < FEW_GROUPS ? "warning" : null }, `${fit.n < FEW_GROUPS ? "only " : ""}${count(fit.n)}`), " groups"),
   ];
 }
 

@@ -6,6 +6,7 @@ import { frame, round, TEXT, textWidth, type Frame } from "../../chart/frame";
 import { placeLabels } from "../../chart/labels";
 import { Raster, rgb } from "../../chart/raster";
 import { padded } from "../../chart/scale";
+import { FEW_GROUPS } from "../../few";
 import { Figure } from "../../figure";
 import { howDefined, DEFINITIONS } from "../../how";
 import { extent, quantile, sorted } from "../../stats/spread";
@@ -156,7 +157,7 @@ export class Scatter {
   }
 
   private drawLine(made: Frame): void {
-    const line = this.session.fit.line;
+    const { line, n } = this.session.fit;
     if (!line) return;
     const [from, to] = made.x.domain;
     // Straight on linear axes; on logarithmic ones it bends, so it is drawn in steps.
@@ -165,7 +166,7 @@ export class Scatter {
     const points = places.map((x) => [x, line.intercept + line.slope * x] as const).filter(([, y]) => !made.y.log || y > 0);
     const path = points.map(([x, y], i) => `${i ? "L" : "M"}${round(made.x(x))} ${round(made.y(y))}`).join("");
     made.body.append(s("path", { d: path, fill: "none", stroke: theme().paper, "stroke-width": 4, "stroke-opacity": 0.7 }), s("path", { d: path, fill: "none", stroke: theme().ink, "stroke-width": 1.6 }));
-    const text = `slope ${fixed3(line.slope)} · R² ${fixed3(line.r2)}`;
+    const text = `slope ${fixed3(line.slope)} · R² ${fixed3(line.r2)}${n < FEW_GROUPS ? ` · only ${n} groups` : ""}`;
     const box = { x: line.slope > 0 ? 6 : made.width - textWidth(text) - 18, y: 6 }; // away from the line
     made.body.append(s("rect", { ...box, width: textWidth(text) + 14, height: 22, rx: 4, fill: theme().paper, "fill-opacity": 0.85 }), s("text", { x: box.x + 7, y: box.y + 15 }, text));
   }

@@ -73,7 +73,7 @@ function drawings(book: Book, session: Session, rows: Row[]): Node[] {
       points: own.filter((row) => row.place === place).map((row) => ({ x: row[sweep], y: row.values[index]! })),
     }));
     return new Figure({
-      name: fileName("sweep", sweep, measure, session.run.label), title: `${label}, ${sweep === "minimum" ? "smallest" : "largest"} n`, small: true,
+      name: fileName("sweep", sweep, measure, session.run.label), title: `${label}, ${sweep === "minimum" ? "smallest" : "largest"} n`, terms: { [label]: measure }, small: true,
       draw: (width) => lines({ width, height: 220, series, legend: false, mark: session.range[sweep], x: { label: `${sweep === "minimum" ? "smallest" : "largest"} number of occurrences`, log: true, format: (x) => count(x) }, y: { label }, description: `${label} at ${series.length} layers as the ${sweep} of the frequency range moves` }),
       sheet: () => ({ names: ["minimum", "maximum", "layer", "point", measure], rows: own.map((row) => [row.minimum, row.maximum, row.layer, row.point, Number.isNaN(row.values[index]!) ? null : row.values[index]!]) }),
     }).element;

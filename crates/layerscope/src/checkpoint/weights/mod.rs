@@ -2,6 +2,7 @@
 
 mod matrices;
 mod norms;
+mod wide;
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use layerscope_report::{Column, Manifest, Table};
 
 pub(crate) use matrices::{MatrixMeasures, PROJECTIONS, embedding_measures, embeddings_table, projections_table};
 pub(crate) use norms::{NormFact, norm_facts, norms_table};
+pub(crate) use wide::{wide_embeddings, wide_norms};
 
 use super::fingerprint::model_fingerprint;
 use super::locate::{checkpoints, locate};

@@ -147,6 +147,11 @@ impl Array<'_> {
         format!("`{}` is {} {:?}", self.name, self.described.dtype.name(), self.described.shape)
     }
 
+    /// The same, with its file.
+    pub fn in_file(&self) -> String {
+        format!("{}: {}", self.of.path.display(), self.description())
+    }
+
     /// Numbers `start..end` as f32.
     pub fn floats(&self, start: usize, end: usize) -> Result<Vec<f32>> {
         let bytes = self.bytes(start, end)?;
@@ -196,6 +201,6 @@ impl Array<'_> {
     }
 
     fn refused(&self, problem: &str) -> Error {
-        Error::usage(format!("{}: {}: {problem}", self.of.path.display(), self.description()))
+        Error::usage(format!("{}: {problem}", self.in_file()))
     }
 }

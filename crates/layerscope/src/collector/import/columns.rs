@@ -4,6 +4,7 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use layerscope_parquet::Checked;
 use parquet::basic::Type as Physical;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
@@ -12,6 +13,7 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::memory::Room;
+use super::sources::FileLayer;
 use super::{ImportOptions, collector_for, in_file};
 use crate::collector::{Collector, CollectorSettings, GroupsOf, StateRows};
 use crate::error::{Error, Result};
@@ -33,7 +35,7 @@ struct Column {
 }
 
 impl Column {
-    fn all(file: &SerializedFileReader<File>) -> Vec<Column> {
+    fn all(file: &SerializedFileReader<Checked>) -> Vec<Column> {
         let schema = file.metadata().file_metadata().schema_descr();
         let roots: Vec<String> = schema.columns().iter().map(|column| column.path().parts()[0].clone()).collect();
         let column = |(at, column): (usize, &ColumnDescPtr)| Column {
@@ -48,16 +50,17 @@ impl Column {
     }
 }
 
-/// Enters the states of one file, row group by row group.
+/// Enters the states of one file, row group by row group. Without a column of layers, all are of the layer that its name tells.
 pub(super) fn read(
     path: &Path,
+    layer: &FileLayer,
     options: &ImportOptions,
     settings: &CollectorSettings,
     room: &mut Room,
     collector: &mut Option<Collector>,
 ) -> Result<()> {
     let file = File::open(path).map_err(|source| Error::io(path, source))?;
-    let file = guarded(|| SerializedFileReader::new(file)).map_err(|problem| damaged(path, &problem))?;
+    let file = guarded(|| layerscope_parquet::open(file)).map_err(|problem| damaged(path, &problem))?;
     let columns = Column::all(&file);
     let find = |asked: Option<&str>, usual: &[&str]| -> Result<Option<Column>> {
         let named = |name: &str| columns.iter().find(|column| column.name == name).cloned();
@@ -81,6 +84,7 @@ pub(super) fn read(
     let documents = find(options.documents.as_deref(), &["documents", "sequence_ids", "document"])?;
     let positions = find(options.positions.as_deref(), &["positions", "position"])?;
     let layers = find(None, &["layer"])?.filter(|_| options.layer.is_none());
+    let only = if layers.is_some() { 0 } else { layer.number(options)? };
     let mut first = 0;
     for number in 0..file.num_row_groups() {
         let numbers = usize::try_from(file.metadata().row_group(number).column(states.at).num_values()).unwrap_or(0);
@@ -92,7 +96,7 @@ pub(super) fn read(
         if rows == 0 {
             continue;
         }
-        let column = |column: &Option<Column>| column.as_ref().map(|column| group.whole_numbers(column)).transpose();
+        let column = |column: &Option<Column>| column.as_ref().map(|column| group.whole_numbers(column, rows)).transpose();
         let (documents, positions, layers) = (column(&documents)?, column(&positions)?, column(&layers)?);
         let narrow = |(row, position): (usize, u64)| {
             u32::try_from(position).map_err(|_| group.fault(row, &format!("position {position}; positions must be below 2^32")))
@@ -100,10 +104,10 @@ pub(super) fn read(
         let positions =
             positions.map(|positions| positions.into_iter().enumerate().map(narrow).collect::<Result<Vec<u32>>>()).transpose()?;
         let is_text = |column: &&Column| column.physical == Physical::BYTE_ARRAY;
-        let texts = groups.as_ref().filter(is_text).map(|column| group.strings(column)).transpose()?;
+        let texts = groups.as_ref().filter(is_text).map(|column| group.strings(column, rows)).transpose()?;
         let ids = if texts.is_some() { None } else { column(&groups)? };
         // Rows of one layer after another, in the order of the file.
-        let mut found: Vec<u64> = layers.clone().unwrap_or_else(|| vec![u64::from(options.layer.unwrap_or(0))]);
+        let mut found: Vec<u64> = layers.clone().unwrap_or_else(|| vec![u64::from(only)]);
         found.sort_unstable();
         found.dedup();
         let narrow = |layer: &u64| {
@@ -165,10 +169,10 @@ impl Group<'_> {
     }
 
     /// Whole numbers, one for every row.
-    fn whole_numbers(&self, column: &Column) -> Result<Vec<u64>> {
+    fn whole_numbers(&self, column: &Column, rows: usize) -> Result<Vec<u64>> {
         let values: Vec<i64> = match self.open(column)? {
-            ColumnReader::Int64ColumnReader(reader) => self.single(reader, column, |value| value)?,
-            ColumnReader::Int32ColumnReader(reader) => self.single(reader, column, i64::from)?,
+            ColumnReader::Int64ColumnReader(reader) => self.single(reader, (column, rows), |value| value)?,
+            ColumnReader::Int32ColumnReader(reader) => self.single(reader, (column, rows), i64::from)?,
             _ => return Err(Error::usage(format!("{}: column `{}` does not hold whole numbers", self.path.display(), column.name))),
         };
         match values.iter().position(|value| *value < 0) {
@@ -177,19 +181,28 @@ impl Group<'_> {
         }
     }
 
-    fn strings(&self, column: &Column) -> Result<Vec<String>> {
+    fn strings(&self, column: &Column, rows: usize) -> Result<Vec<String>> {
         let ColumnReader::ByteArrayColumnReader(reader) = self.open(column)? else {
             return Err(Error::usage(format!("{}: groups are whole numbers or texts", self.path.display())));
         };
-        self.single(reader, column, |bytes| String::from_utf8_lossy(bytes.data()).into_owned())
+        self.single(reader, (column, rows), |bytes| String::from_utf8_lossy(bytes.data()).into_owned())
     }
 
-    /// One value for every row.
-    fn single<T: DataType, V>(&self, reader: ColumnReaderImpl<T>, column: &Column, convert: impl Fn(T::T) -> V) -> Result<Vec<V>> {
+    /// One value for each of so many rows.
+    fn single<T: DataType, V>(
+        &self,
+        reader: ColumnReaderImpl<T>,
+        (column, rows): (&Column, usize),
+        convert: impl Fn(T::T) -> V,
+    ) -> Result<Vec<V>> {
         if column.lists > 0 || column.is_part {
             return Err(Error::usage(format!("{}: column `{}` must hold one value a row", self.path.display(), column.name)));
         }
-        self.values(reader, column, convert).map(|(values, _)| values)
+        let (values, _) = self.values(reader, column, convert)?;
+        match values.len() == rows {
+            true => Ok(values),
+            false => Err(damaged(self.path, &format!("column `{}` has {} values for {rows} rows of states", column.name, values.len()))),
+        }
     }
 
     fn open(&self, column: &Column) -> Result<ColumnReader> {

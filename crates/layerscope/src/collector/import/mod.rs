@@ -3,11 +3,13 @@
 //! Files are read piece by piece; memory depends on the groups and layers, not on the number of states.
 
 mod arrays;
+mod axes;
 mod columns;
 mod layout;
 mod memory;
 mod npy;
 mod npz;
+mod sources;
 mod tensors;
 
 use std::path::{Path, PathBuf};
@@ -18,8 +20,9 @@ use crate::collector::{Collector, CollectorSettings, GroupsOf, StateRows};
 use crate::error::{Error, Result};
 use crate::store::point_name::PointName;
 use arrays::{Array, Arrays};
-use layout::{Layout, Matrix};
+use layout::{Layout, Matrix, Opened, has_layers};
 use memory::Room;
+use sources::{FileLayer, sources};
 
 /// How files of states are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -36,10 +39,13 @@ pub struct ImportOptions {
     /// Position of each row in its document: an array in the same file or a .npy file [default: positions or position]
     #[arg(long, value_name = "NAME")]
     pub positions: Option<String>,
-    /// Layer number of two-dimensional states [default: 0]
+    /// Layer number of states that have no axis for it [default: the file's name, such as layer_3.npy, or 0]
     #[arg(long, value_name = "N")]
     pub layer: Option<u32>,
-    /// Order of the axes of three-dimensional states if their lengths are ambiguous: token,layer,component or layer,token,component
+    /// Take the layer from the numbers that end the files' names, or from none of them [possible values: names, none]
+    #[arg(long, value_name = "HOW")]
+    pub layers_from: Option<String>,
+    /// Order of the axes if their lengths are ambiguous: token,layer,component or layer,token,component or batch,token,component or layer,batch,token,component
     #[arg(long, value_name = "AXES")]
     pub axes: Option<String>,
     /// Use at most this much memory, such as 8G [default: what is free]
@@ -50,27 +56,60 @@ pub struct ImportOptions {
 /// Rows that are read at once.
 const ROWS: usize = 4096;
 
-/// Reads files of states into a collector, which the first of them makes. The files decide `dim` of the settings.
-pub fn import(files: &[PathBuf], options: &ImportOptions, settings: &CollectorSettings, show: &mut dyn FnMut(&Path)) -> Result<Collector> {
+/// Reads files of states into a collector, which the first of them makes. The files decide `dim` of the settings. `say` hears what is read,
+/// and what was understood of it.
+pub fn import(files: &[PathBuf], options: &ImportOptions, settings: &CollectorSettings, say: &mut dyn FnMut(&str)) -> Result<Collector> {
     // Bad settings are refused before any file is read.
     CollectorSettings { dim: 1, ..settings.clone() }.check()?;
-    let mut files = files.to_vec();
-    files.sort();
-    files.dedup();
-    let (mut collector, mut room) = (None::<Collector>, Room::new(options)?);
-    for (number, path) in files.iter().enumerate() {
-        show(path);
-        match path.extension().and_then(|end| end.to_str()) {
-            Some("parquet") => columns::read(path, options, settings, &mut room, &mut collector)?,
-            _ => {
-                let arrays = Arrays::open(path, room.left())?;
-                let layout = Layout::of(&arrays, options, number as u64)?;
-                room.expect_points(path, &layout.points(), layout.dim, layout.rows, layout.groups.as_deref(), settings)?;
-                read(&layout, settings, &mut collector)?;
-            }
+    let mut reading = Reading { options, settings, room: Room::new(options)?, collector: None, documents: 0, understood: String::new() };
+    for source in sources(files, options)? {
+        reading.source(&source, say)?;
+    }
+    reading.collector.ok_or_else(|| Error::usage("there are no files to import".to_owned()))
+}
+
+/// An import on its way.
+struct Reading<'a> {
+    options: &'a ImportOptions,
+    settings: &'a CollectorSettings,
+    room: Room,
+    collector: Option<Collector>,
+    /// Documents that had no names and were numbered.
+    documents: u64,
+    /// What was said last.
+    understood: String,
+}
+
+impl Reading<'_> {
+    /// Files that may be layers of the same tokens, or a single one.
+    fn source(&mut self, files: &[(PathBuf, FileLayer)], say: &mut dyn FnMut(&str)) -> Result<()> {
+        if let [(path, layer)] = files
+            && path.extension().is_some_and(|end| end == "parquet")
+        {
+            say(&format!("reading {}", path.display()));
+            return columns::read(path, layer, self.options, self.settings, &mut self.room, &mut self.collector);
+        }
+        let open = |(path, layer): &(PathBuf, FileLayer)| Ok((Arrays::open(path, self.room.left())?, layer.clone()));
+        let opened: Vec<Opened> = files.iter().map(open).collect::<Result<_>>()?;
+        // Where every file has all layers, its number is another one.
+        match opened.len() > 1 && opened.iter().any(|file| has_layers(file, self.options)) {
+            true => opened.chunks(1).try_for_each(|file| self.arrays(file, say)),
+            false => self.arrays(&opened, say),
         }
     }
-    collector.ok_or_else(|| Error::usage("there are no files to import".to_owned()))
+
+    fn arrays(&mut self, files: &[Opened], say: &mut dyn FnMut(&str)) -> Result<()> {
+        let layout = Layout::of(files, self.options, self.documents)?;
+        self.room.expect_points(layout.path, &layout.points(), layout.dim, layout.rows, layout.groups.as_deref(), self.settings)?;
+        files.iter().for_each(|(arrays, _)| say(&format!("reading {}", arrays.path.display())));
+        let understood = layout.understood();
+        if understood != self.understood {
+            say(&understood);
+            self.understood = understood;
+        }
+        self.documents += layout.numbered;
+        read(&layout, self.settings, &mut self.collector)
+    }
 }
 
 /// The collector of states with `dim` components; refuses others than those before.
@@ -120,7 +159,7 @@ fn read(layout: &Layout<'_>, settings: &CollectorSettings, collector: &mut Optio
                 groups: layout.groups.as_ref().map_or(GroupsOf::None, |groups| GroupsOf::Ids(&groups[range.clone()])),
                 documents: layout.documents.as_ref().map(|documents| &documents[range.clone()]),
                 positions: layout.positions.as_ref().map(|positions| &positions[range.clone()]),
-                mask: None,
+                mask: layout.mask.as_ref().map(|mask| &mask[range.clone()]),
             };
             collector.update(*at, &rows).map_err(|error| in_file(layout.path, start, error))?;
         }

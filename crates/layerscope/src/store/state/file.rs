@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,10 @@ use layerscope_report::manifest::sha256;
 use layerscope_stats::sketch::{Tensor, Tensors};
 
 use super::numbers::{empty, extend};
-use super::write::{Entry, Header, Metadata};
-use super::{About, Fingerprint, VERSION, differences};
+use super::packed::unpack;
+use super::planes;
+use super::write::{Entry, Header, Metadata, Unpacked, laid_out, name_of};
+use super::{About, Fingerprint, PLAIN, READABLE, differences};
 use crate::error::{Error, Result};
 
 /// A state file whose header was read and found whole.
@@ -24,6 +26,7 @@ pub struct StateFile {
     source: Source,
     about: About,
     digest: String,
+    is_packed: bool,
     pub(super) tensors: BTreeMap<String, StoredTensor>,
 }
 
@@ -52,9 +55,12 @@ impl Source {
 pub(super) struct StoredTensor {
     pub dtype: Dtype,
     pub shape: Vec<usize>,
-    pub start: u64,
+    /// Of its numbers.
     pub bytes: usize,
     pub checksum: u32,
+    start: u64,
+    /// The bytes that its numbers are packed in, where they are.
+    packed: Option<usize>,
 }
 
 impl StateFile {
@@ -73,10 +79,10 @@ impl StateFile {
 
     fn parse(source: Source, size: u64, path: &Path) -> Result<StateFile> {
         let damaged = |problem: &str| Error::damaged(path, format!("damaged state: {problem}; use an earlier checkpoint or measure again"));
-        let digest = RefCell::new(String::new());
+        let last_read = RefCell::new(Vec::new());
         let read = |buffer: &mut [u8], start: u64| {
             source.read_exact_at(buffer, start)?;
-            *digest.borrow_mut() = sha256(buffer); // the last that is read is the header
+            *last_read.borrow_mut() = buffer.to_vec();
             Ok(())
         };
         let header = safetensors::header(read, size).map_err(|error| match error {
@@ -84,10 +90,12 @@ impl StateFile {
             HeaderError::Io(_) => damaged("it ends too early"),
             HeaderError::Malformed(problem) => damaged(&problem),
         })?;
+        let header_bytes = last_read.into_inner();
         let metadata = |name: &str| header.metadata.get(name).cloned().unwrap_or_default();
         let version = metadata("version");
-        if version != VERSION {
-            return Err(Error::damaged(path, format!("state of version `{version}`; this program reads version {VERSION}")));
+        if !READABLE.contains(&version.as_str()) {
+            let known = READABLE.join(", ").replacen(", 3", " and 3", 1);
+            return Err(Error::damaged(path, format!("state of version `{version}`; this program reads versions {known}")));
         }
         if stated_checksum(&header).is_none_or(|stated| stated != metadata("header_checksum")) {
             return Err(damaged("its header does not match its checksum"));
@@ -95,12 +103,21 @@ impl StateFile {
         let fingerprint = serde_json::from_str(&metadata("fingerprint")).map_err(|_| damaged("unreadable fingerprint"))?;
         let details = serde_json::from_str(&metadata("details")).map_err(|_| damaged("unreadable details"))?;
         let checksums: BTreeMap<String, u32> = serde_json::from_str(&metadata("checksums")).map_err(|_| damaged("unreadable checksums"))?;
+        let unpacked = header.metadata.get("packed").map(|packed| serde_json::from_str(packed)).transpose();
+        let unpacked: Option<BTreeMap<String, Unpacked>> = unpacked.map_err(|_| damaged("it does not say how it is packed"))?;
         let mut tensors = BTreeMap::new();
-        for TensorEntry { name, dtype, shape, bytes } in header.tensors {
-            let checksum = *checksums.get(&name).ok_or_else(|| damaged(&format!("tensor `{name}` has no checksum")))?;
-            tensors.insert(name, StoredTensor { dtype, shape, start: bytes.start, bytes: (bytes.end - bytes.start) as usize, checksum });
+        for entry in &header.tensors {
+            let checksum = checksums.get(&entry.name).ok_or_else(|| damaged(&format!("tensor `{}` has no checksum", entry.name)))?;
+            let unpacked = unpacked.as_ref().and_then(|all| all.get(&entry.name));
+            let stored = StoredTensor::of(entry, unpacked, *checksum);
+            tensors.insert(entry.name.clone(), stored.ok_or_else(|| damaged(&format!("tensor `{}` is packed wrongly", entry.name)))?);
         }
-        Ok(StateFile { path: path.to_owned(), source, about: About { fingerprint, details }, digest: digest.into_inner(), tensors })
+        let is_packed = unpacked.is_some();
+        let digest = match unpacked {
+            None => sha256(&header_bytes),
+            Some(_) => sha256(&plain_header(&header.metadata, &tensors).ok_or_else(|| damaged("unreadable header"))?),
+        };
+        Ok(StateFile { path: path.to_owned(), source, about: About { fingerprint, details }, digest, is_packed, tensors })
     }
 
     /// What it says beside its numbers.
@@ -113,7 +130,7 @@ impl StateFile {
         &self.path
     }
 
-    /// SHA-256 of its header. The header has a checksum of every tensor, so this stands for the whole file.
+    /// SHA-256 of its header, as it is where nothing is packed. The header has a checksum of every tensor, so this stands for the whole file.
     pub fn digest(&self) -> &str {
         &self.digest
     }
@@ -132,22 +149,32 @@ impl StateFile {
         }
     }
 
-    /// Copies the bytes of a tensor, checking them on the way.
-    pub(super) fn copy(&self, stored: &StoredTensor, out: &mut dyn Write) -> io::Result<()> {
-        self.for_each_piece(stored, |bytes| out.write_all(bytes))
-    }
-
     /// The bytes of a tensor in pieces of whole numbers; an error at the end if they do not match their checksum.
-    fn for_each_piece(&self, stored: &StoredTensor, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    pub(super) fn for_each_piece(&self, stored: &StoredTensor, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let mut hasher = crc32fast::Hasher::new();
-        let mut buffer = vec![0; stored.bytes.min(1 << 20)];
-        let mut done = 0;
-        while done < stored.bytes {
-            let piece = buffer.len().min(stored.bytes - done);
-            self.source.read_exact_at(&mut buffer[..piece], stored.start + done as u64)?;
-            hasher.update(&buffer[..piece]);
-            take(&buffer[..piece])?;
-            done += piece;
+        let mut take = |bytes: &[u8]| {
+            hasher.update(bytes);
+            take(bytes)
+        };
+        let mut next = stored.start;
+        let mut read = |buffer: &mut [u8]| {
+            self.source.read_exact_at(buffer, next)?;
+            next += buffer.len() as u64;
+            Ok(())
+        };
+        match stored.packed {
+            Some(packed) => {
+                let width = stored.dtype.size();
+                planes::decode((stored.bytes / width, width), packed, &mut read, &mut take)?;
+            }
+            None => {
+                let mut buffer = vec![0; stored.bytes.min(1 << 20)];
+                for start in (0..stored.bytes).step_by(buffer.len().max(1)) {
+                    let piece = buffer.len().min(stored.bytes - start);
+                    read(&mut buffer[..piece])?;
+                    take(&buffer[..piece])?;
+                }
+            }
         }
         match hasher.finalize() == stored.checksum {
             true => Ok(()),
@@ -157,15 +184,32 @@ impl StateFile {
 
     /// Reads everything and compares it with its checksums.
     pub fn verify(&self) -> Result<()> {
-        self.tensors.values().try_for_each(|stored| self.copy(stored, &mut io::sink())).map_err(|source| match source.kind() {
+        self.tensors.values().try_for_each(|stored| self.for_each_piece(stored, &mut |_| Ok(()))).map_err(|source| match source.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Error::damaged(&self.path, "does not match its checksums"),
             _ => Error::io(&self.path, source),
         })
     }
 
-    /// Numbers of the tensor of this name; 0 where there is none.
-    pub fn length(&self, name: &str) -> usize {
-        self.tensors.get(name).map_or(0, |stored| stored.bytes / stored.dtype.size())
+    /// Whether its tensors are packed where that is worth it.
+    pub fn is_packed(&self) -> bool {
+        self.is_packed
+    }
+
+    /// The largest absolute value of f32 numbers.
+    pub fn largest(&self, name: &str) -> Result<f32> {
+        let mut largest = 0f32;
+        let mut look = |bytes: &[u8]| {
+            bytes.as_chunks().0.iter().for_each(|bytes| largest = largest.max(f32::from_le_bytes(*bytes).abs()));
+            Ok(())
+        };
+        let stored = self.tensors.get(name).filter(|stored| stored.dtype == Dtype::F32);
+        stored.map_or(Ok(()), |stored| self.for_each_piece(stored, &mut look)).map_err(|source| Error::io(&self.path, source))?;
+        Ok(largest)
+    }
+
+    /// Bytes of the tensor of this name; 0 where there is none.
+    pub fn bytes_of(&self, name: &str) -> usize {
+        self.tensors.get(name).map_or(0, |stored| stored.bytes)
     }
 
     /// Bytes of the tensors under `prefix.`.
@@ -180,8 +224,8 @@ impl StateFile {
         let mut tensors = Tensors::default();
         for (name, stored) in self.tensors.range(prefix.clone()..).take_while(|(name, _)| name.starts_with(&prefix)) {
             let damaged = |problem: &str| Error::damaged(&self.path, format!("tensor `{name}`: {problem}"));
-            let mut values = empty(stored.dtype, stored.bytes).ok_or_else(|| damaged("of an unknown kind"))?;
-            self.for_each_piece(stored, |bytes| extend(&mut values, bytes)).map_err(|source| match source.kind() {
+            let mut values = empty(stored.dtype, stored.room()).ok_or_else(|| damaged("of an unknown kind"))?;
+            self.for_each_piece(stored, &mut |bytes| extend(&mut values, stored.dtype, bytes)).map_err(|source| match source.kind() {
                 io::ErrorKind::InvalidData => damaged("does not match its checksum"),
                 io::ErrorKind::UnexpectedEof => damaged("ends too early"),
                 _ => Error::io(&self.path, source),
@@ -191,31 +235,44 @@ impl StateFile {
             }
             tensors.0.insert(name[prefix.len()..].to_owned(), Tensor { shape: stored.shape.clone(), values });
         }
+        unpack(&mut tensors).map_err(|problem| Error::damaged(&self.path, problem))?;
         Ok(tensors)
     }
 }
 
 /// The checksum that a header must state.
 fn stated_checksum(header: &safetensors::Header) -> Option<String> {
-    let metadata = |name: &str| header.metadata.get(name).cloned();
     let data = header.tensors.iter().map(|tensor| tensor.bytes.start).min().unwrap_or(0);
     let entry = |tensor: &TensorEntry| {
         let data_offsets = [tensor.bytes.start - data, tensor.bytes.end - data];
-        (
-            tensor.name.clone(),
-            Entry {
-                dtype: safetensors::dtype_name(tensor.dtype).unwrap_or_default().to_owned(),
-                shape: tensor.shape.clone(),
-                data_offsets,
-            },
-        )
+        (tensor.name.clone(), Entry { dtype: name_of(tensor.dtype).to_owned(), shape: tensor.shape.clone(), data_offsets })
     };
-    let metadata = Metadata {
-        version: metadata("version")?,
-        fingerprint: metadata("fingerprint")?,
-        details: metadata("details")?,
-        checksums: metadata("checksums")?,
-        header_checksum: String::new(),
-    };
+    let metadata = Metadata::of(&header.metadata)?;
     Header { metadata, tensors: header.tensors.iter().map(entry).collect() }.checksum().ok()
+}
+
+/// The header that a packed file has where nothing is packed.
+fn plain_header(metadata: &BTreeMap<String, String>, tensors: &BTreeMap<String, StoredTensor>) -> Option<Vec<u8>> {
+    let metadata = Metadata { version: PLAIN.to_owned(), packed: None, ..Metadata::of(metadata)? };
+    let layout = tensors.iter().map(|(name, stored)| (name.clone(), (name_of(stored.dtype), stored.shape.clone(), stored.bytes as u64)));
+    Header { metadata, tensors: laid_out(layout) }.bytes().ok()
+}
+
+impl StoredTensor {
+    /// Bytes to make room for: those of packed numbers are there once they were seen.
+    fn room(&self) -> usize {
+        self.packed.unwrap_or(self.bytes)
+    }
+
+    /// None if what it is packed in cannot be a tensor.
+    fn of(entry: &TensorEntry, unpacked: Option<&Unpacked>, checksum: u32) -> Option<StoredTensor> {
+        let (start, length) = (entry.bytes.start, (entry.bytes.end - entry.bytes.start) as usize);
+        let Some(unpacked) = unpacked else {
+            return Some(StoredTensor { dtype: entry.dtype, shape: entry.shape.clone(), bytes: length, checksum, start, packed: None });
+        };
+        let dtype = safetensors::dtype_named(&unpacked.dtype)?;
+        let numbers = unpacked.shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size))?;
+        let bytes = numbers.checked_mul(dtype.size())?;
+        Some(StoredTensor { dtype, shape: unpacked.shape.clone(), bytes, checksum, start, packed: Some(length) })
+    }
 }

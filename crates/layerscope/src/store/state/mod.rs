@@ -2,9 +2,13 @@
 //!
 //! A shard, a checkpoint and a finished result are all such a file. Reading takes one prefix (one point of the network) at
 //! a time, so that merging many large states needs the memory of one point.
+//!
+//! A file may be packed without loss. Its checksums and its digest are those of its numbers, so that packing it changes nothing else.
 
 mod file;
 mod numbers;
+mod packed;
+mod planes;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -14,10 +18,14 @@ use serde_json::{Map, Value, json};
 use crate::settings::table::Row;
 
 pub use file::StateFile;
-pub use write::{Draft, encode_state, join_states, write_state};
+pub use write::{Draft, encode_state, write_state};
 
-/// Raised whenever older programs could misread what newer ones write.
-const VERSION: &str = "1";
+/// The version of the format, raised whenever older programs could misread what newer ones write.
+const PLAIN: &str = "2";
+/// The same, with some tensors packed. Where nothing is, older programs read it too.
+const PACKED: &str = "3";
+/// Those that this program reads. In the first one, all vectors of all groups are stored, and kept states once for every class.
+const READABLE: [&str; 3] = ["1", PLAIN, PACKED];
 
 /// Everything that must be equal for two states to be merged or continued, as a flat object.
 pub type Fingerprint = Map<String, Value>;

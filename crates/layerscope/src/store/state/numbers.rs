@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
+use half::f16;
 use layerscope_model::checkpoint::Dtype;
 use layerscope_stats::sketch::Values;
 
@@ -28,14 +29,17 @@ pub fn empty(dtype: Dtype, bytes: usize) -> Option<Values<'static>> {
     match dtype {
         Dtype::F64 => Some(Values::F64(Cow::Owned(Vec::with_capacity(bytes / size_of::<f64>())))),
         Dtype::U64 => Some(Values::U64(Cow::Owned(Vec::with_capacity(bytes / size_of::<u64>())))),
-        Dtype::F32 => Some(Values::F32(Cow::Owned(Vec::with_capacity(bytes / size_of::<f32>())))),
+        Dtype::F32 | Dtype::F16 => Some(Values::F32(Cow::Owned(Vec::with_capacity(bytes / dtype.size())))),
         _ => None,
     }
 }
 
-/// Appends little-endian numbers.
-pub fn extend(values: &mut Values<'static>, bytes: &[u8]) -> io::Result<()> {
+/// Appends little-endian numbers of a kind.
+pub fn extend(values: &mut Values<'static>, dtype: Dtype, bytes: &[u8]) -> io::Result<()> {
     match values {
+        Values::F32(values) if dtype == Dtype::F16 => {
+            values.to_mut().extend(bytes.as_chunks().0.iter().map(|bytes| f16::from_le_bytes(*bytes).to_f32()));
+        }
         Values::F64(values) => values.to_mut().extend(bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes))),
         Values::U64(values) => values.to_mut().extend(bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes))),
         Values::F32(values) => values.to_mut().extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes))),
@@ -43,18 +47,13 @@ pub fn extend(values: &mut Values<'static>, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// CRC-32 of a tensor.
-pub fn checksum(values: &Values<'_>) -> io::Result<u32> {
-    let mut hasher = crc32fast::Hasher::new();
-    for_each_chunk(values, |bytes| {
-        hasher.update(bytes);
-        Ok(())
-    })?;
-    Ok(hasher.finalize())
+/// The bytes of f32 numbers as those of the nearest f16 numbers.
+pub fn to_f16(bytes: &[u8]) -> Vec<u8> {
+    bytes.as_chunks().0.iter().flat_map(|bytes| f16::from_f32(f32::from_le_bytes(*bytes)).to_le_bytes()).collect()
 }
 
 /// The bytes of a tensor in pieces, little-endian.
-pub fn for_each_chunk(values: &Values<'_>, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+pub fn for_each_chunk(values: &Values<'_>, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     fn pieces<T: Copy, const W: usize>(
         values: &[T],
         bytes: impl Fn(T) -> [u8; W],
@@ -68,8 +67,8 @@ pub fn for_each_chunk(values: &Values<'_>, mut take: impl FnMut(&[u8]) -> io::Re
         Ok(())
     }
     match values {
-        Values::F64(values) => pieces(values, f64::to_le_bytes, &mut take),
-        Values::F32(values) => pieces(values, f32::to_le_bytes, &mut take),
-        Values::U64(values) => pieces(values, u64::to_le_bytes, &mut take),
+        Values::F64(values) => pieces(values, f64::to_le_bytes, take),
+        Values::F32(values) => pieces(values, f32::to_le_bytes, take),
+        Values::U64(values) => pieces(values, u64::to_le_bytes, take),
     }
 }

@@ -6,14 +6,16 @@
 
 mod tables;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use layerscope_report::{Manifest, Run, States, Table};
+use layerscope_report::lead::Measured;
+use layerscope_report::{Run, States, Table, differences};
 use layerscope_stats::measure::BlockErrors;
 use layerscope_stats::sketch::{DocumentBlocks, SketchKind, Sketches, Tensors};
 
 use crate::error::{Error, Result};
+use crate::settings::parse;
 use crate::store::point_name::PointName;
 use crate::store::state::StateFile;
 use crate::store::stored::STATE;
@@ -35,9 +37,7 @@ pub fn compare(runs: &[Run], frequency: Option<&str>, states: Option<&str>, meas
         let is_of_weights = |row: &Row| row.values[0].as_ref().is_some_and(|value| value.layer.is_none());
         comparison.rows.retain(|row| is_of(&row.key.selection, shown) || is_of_weights(row));
     }
-    if !measures.is_empty() {
-        comparison.keep(measures)?;
-    }
+    comparison.keep(measures)?;
     Ok(comparison)
 }
 
@@ -53,6 +53,10 @@ pub struct Comparison {
     pub states: States,
     /// Lines about the massive states of each run.
     pub massive: Vec<String>,
+    /// The selection that the overview shows of each measure and variant.
+    leading: HashMap<(String, Option<String>), &'static str>,
+    /// Whether errors over blocks of documents could have been had, and were not asked for.
+    lacks_errors: bool,
 }
 
 /// One measure at one place.
@@ -133,18 +137,32 @@ impl Comparison {
         let labels = Run::labels(&runs.iter().collect::<Vec<_>>());
         let named: Vec<(Option<&str>, &Table)> = labels.iter().map(|label| Some(label.as_str())).zip(layers).collect();
         let massive = about_massive(&named, states);
-        Ok(Comparison { labels, rows, notes: notes(runs), states, massive })
+        let measured = Measured::of(&layers.iter().collect::<Vec<_>>());
+        let named = rows.iter().map(|row| (row.key.measure.clone(), row.key.variant.clone())).collect::<HashSet<_>>();
+        let lead = |name: (String, Option<String>)| Some((name.clone(), measured.selection(states, &name.0, name.1.as_deref())?));
+        let leading = named.into_iter().filter_map(lead).collect();
+        let lacks_errors = runs.iter().any(|run| run.manifest.setting("confidence").is_some_and(|value| value == "false"));
+        Ok(Comparison { labels, rows, notes: differences(&runs.iter().collect::<Vec<_>>()), states, massive, leading, lacks_errors })
     }
 
-    /// Keeps only these measures; refuses one that is not there.
-    fn keep(&mut self, measures: &[String]) -> Result<()> {
-        if let Some(unknown) = measures.iter().find(|name| !self.rows.iter().any(|row| row.key.measure == **name)) {
-            return Err(Error::usage(line![
-                setting("measures"),
-                format!(" `{unknown}` is in at most one of these runs; `layerscope measures` lists them all")
-            ]));
+    /// Whether a curve is of the selection that the summary of a run shows first.
+    fn leads(&self, key: &Key) -> bool {
+        self.leading.get(&(key.measure.clone(), key.variant.clone())).is_none_or(|selection| *selection == key.selection)
+    }
+
+    /// Keeps only these measures and families; refuses one that is not there.
+    fn keep(&mut self, names: &[String]) -> Result<()> {
+        let Some(measures) = parse::measures(names)? else { return Ok(()) };
+        for name in names {
+            let own = parse::measures(std::slice::from_ref(name))?.unwrap_or_default();
+            if !self.rows.iter().any(|row| own.contains(&row.key.measure.as_str())) {
+                return Err(Error::usage(line![
+                    setting("measures"),
+                    format!(" `{name}` is in at most one of these runs; measure both with it")
+                ]));
+            }
         }
-        self.rows.retain(|row| measures.contains(&row.key.measure));
+        self.rows.retain(|row| measures.contains(&row.key.measure.as_str()));
         Ok(())
     }
 }
@@ -250,9 +268,9 @@ struct Pairs {
 impl Pairs {
     /// Of runs that kept such blocks (`--confidence`) and read the same documents.
     fn open(first: &Run, other: &Run) -> Result<Pairs> {
-        let text = |run: &Run| run.manifest.corpus.fingerprint.clone();
         let kept = |run: &Run| run.manifest.setting("confidence").is_some_and(|value| value == "true") && run.folder.join(STATE).exists();
-        let same = text(first).is_some() && text(first) == text(other) && kept(first) && kept(other);
+        let (text, other_text) = (first.manifest.text(), other.manifest.text());
+        let same = text.0.is_some() && text == other_text && kept(first) && kept(other);
         let open = |folder: &Path| StateFile::open(&folder.join(STATE));
         let states = same.then(|| Ok::<_, Error>((open(&first.folder)?, open(&other.folder)?))).transpose()?;
         Ok(Pairs { states, errors: HashMap::new() })
@@ -290,16 +308,4 @@ fn blocks(state: &StateFile, point: &str) -> Result<Option<DocumentBlocks>> {
         false => Ok(Tensors::default()),
     };
     Ok(Sketches::decode_from(read)?.get::<DocumentBlocks>().cloned())
-}
-
-/// What else is different, a line each: differences of numbers may come from there.
-fn notes(runs: &[Run]) -> Vec<String> {
-    let differs = |same: &dyn Fn(&Manifest, &Manifest) -> bool| runs.iter().any(|run| !same(&run.manifest, &runs[0].manifest));
-    let facts = [
-        ("the text", differs(&|one, first| one.corpus.fingerprint == first.corpus.fingerprint)),
-        ("the grouping", differs(&|one, first| one.grouping == first.grouping)),
-        ("the frequency range of the selected groups", differs(&|one, first| one.frequency == first.frequency)),
-        ("the program's version", differs(&|one, first| one.program == first.program)),
-    ];
-    facts.into_iter().filter(|(_, differs)| *differs).map(|(fact, _)| format!("{fact} is not the same in all runs")).collect()
 }

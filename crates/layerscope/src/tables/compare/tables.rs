@@ -3,25 +3,28 @@
 use std::ops::Range;
 
 use layerscope_report::text::distinct;
-use layerscope_report::{Cell, Column, States, Table};
+use layerscope_report::{Cell, Column, Table};
 
-use super::{Comparison, Difference, Row, Value};
+use super::{Comparison, Difference, Key, Row, Value};
 use crate::error::Result;
 use crate::tables::states::{called, is_of};
 use crate::tables::summary::short_real;
 
-/// The measures of the overview: a heading, and what they are called, where all states are shown.
-const OVERVIEW: [(&str, &str, &str, Option<&str>); 9] = [
-    ("Q", "all", "q", None),
-    ("M/Q", "all", "m_over_q", None),
-    ("V_W/Q", "all", "v_within_over_q", None),
-    ("C.V. of Q", "selected", "cv_q", None),
-    ("slope of V on M", "selected", "slope_v_on_m", None),
-    ("R^2 of V on M", "selected", "r2_v_on_m", None),
-    ("mean cosine", "all", "mean_cosine", None),
-    ("anisotropy (SVD)", "all", "anisotropy_svd", Some("corpus")),
-    ("intrinsic dimension (TwoNN)", "sample", "intrinsic_dimension", Some("twonn")),
+/// The measures of the overview: a heading, and what they are called.
+const OVERVIEW: [(&str, &str, Option<&str>); 9] = [
+    ("Q", "q", None),
+    ("M/Q", "m_over_q", None),
+    ("V_W/Q", "v_within_over_q", None),
+    ("C.V. of Q", "cv_q", None),
+    ("slope of V on M", "slope_v_on_m", None),
+    ("R^2 of V on M", "r2_v_on_m", None),
+    ("mean cosine", "mean_cosine", None),
+    ("anisotropy (SVD)", "anisotropy_svd", Some("corpus")),
+    ("intrinsic dimension (TwoNN)", "intrinsic_dimension", Some("twonn")),
 ];
+
+/// What to say where a run was measured without `--confidence`.
+const NO_ERRORS: &str = "no standard errors of Q and the mean cosine: measure with --confidence to get them";
 
 /// A row, and a run that is compared with the first.
 struct Pair<'a> {
@@ -122,31 +125,44 @@ impl Comparison {
                 _ => blocks.push(row..row + 1),
             }
         }
-        if self.states == States::Typical {
-            blocks.sort_by_key(|block| !is_of(&self.rows[block.start].key.selection, self.states)); // those that lead come first
-        }
-        for block in blocks {
+        // What the summary of a run shows comes first, then the rest of the same states.
+        blocks.sort_by_key(|block| {
             let key = &self.rows[block.start].key;
-            let known = OVERVIEW
-                .iter()
-                .find(|(_, selection, measure, variant)| {
-                    key.selection == self.states.of(selection) && key.measure == *measure && key.variant.as_deref() == *variant
-                })
-                .map(|(heading, ..)| format!("{heading} over {}", called(&key.selection)));
-            let plain = || {
-                [Some(key.measure.as_str()), key.variant.as_deref(), Some(&key.selection)]
-                    .into_iter()
-                    .flatten()
-                    .collect::<Vec<_>>()
-                    .join(", ")
+            (!self.leads(key), !is_of(&key.selection, self.states))
+        });
+        for block in blocks {
+            let rows = &self.rows[block.clone()];
+            let key = &rows[0].key;
+            // Errors that were asked for are shown, whatever selection they are of.
+            let adds_errors = is_of(&key.selection, self.states)
+                && (rows.iter().any(|row| has_paired(&row.differences)) || (has_errors(rows) && !self.leading_has_errors(key)));
+            let is_shown = self.leads(key) || adds_errors;
+            let known =
+                OVERVIEW.iter().find(|(_, measure, variant)| (key.measure.as_str(), key.variant.as_deref()) == (*measure, *variant));
+            let heading = match known {
+                Some((heading, ..)) if is_shown || all => Some(format!("{heading} over {}", called(&key.selection))),
+                None if all => {
+                    let name = [Some(key.measure.as_str()), key.variant.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+                    Some(format!("{name} over {}", called(&key.selection)))
+                }
+                _ => None,
             };
-            if let Some(heading) = known.or_else(|| all.then(plain)) {
+            if let Some(heading) = heading {
                 let step = key.step.map_or(String::new(), |step| format!(", step {step}"));
                 lines.extend([String::new(), format!("{heading}{step}")]);
                 lines.extend(self.block(&letters, block));
             }
         }
+        if self.lacks_errors {
+            lines.extend([String::new(), NO_ERRORS.to_owned()]);
+        }
         lines.join("\n")
+    }
+
+    /// Whether the rows of a measure that lead have standard errors.
+    fn leading_has_errors(&self, key: &Key) -> bool {
+        let is = |row: &Row| (&row.key.measure, &row.key.variant) == (&key.measure, &key.variant) && self.leads(&row.key);
+        self.rows.iter().filter(|row| is(row)).any(|row| has_errors(std::slice::from_ref(row)))
     }
 
     /// The lines of one measure.
@@ -171,6 +187,14 @@ impl Comparison {
         };
         table.iter().map(line).collect()
     }
+}
+
+fn has_errors(rows: &[Row]) -> bool {
+    rows.iter().flat_map(|row| row.differences.iter().flatten()).any(|own| own.se.is_some())
+}
+
+fn has_paired(differences: &[Option<Difference>]) -> bool {
+    differences.iter().flatten().any(|own| own.paired)
 }
 
 /// Where a row is: the first run's layer, and the others' where they are not the same.

@@ -1,0 +1,52 @@
+//! What somebody may have meant by a word that is not known.
+
+/// The known word that a given one is a slip away from: one letter in three may be wrong, missing, added or swapped with the next.
+pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let given = given.trim().to_lowercase().replace('_', "-");
+    let slips = |word: &str| slips(&given.chars().collect::<Vec<_>>(), &word.replace('_', "-").chars().collect::<Vec<_>>());
+    let near = known.into_iter().map(|word| (slips(word), word)).min_by_key(|(slips, _)| *slips)?;
+    (near.0 <= near.1.chars().count().div_ceil(3).min(4) && near.0 < given.chars().count()).then_some(near.1)
+}
+
+/// ` (did you mean `word`?)`, or nothing where no known word is near.
+pub fn meant<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(given, known).map_or(String::new(), |word| format!(" (did you mean `{word}`?)"))
+}
+
+/// The number of letters to change, insert, delete or swap with the next: the restricted Damerau-Levenshtein distance.
+fn slips(one: &[char], other: &[char]) -> usize {
+    let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];
+    for i in 0..=one.len() {
+        for j in 0..=other.len() {
+            rows[i][j] = match (i, j) {
+                (0, _) => j,
+                (_, 0) => i,
+                _ => {
+                    let changed = rows[i - 1][j - 1] + usize::from(one[i - 1] != other[j - 1]);
+                    let swapped = i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1];
+                    let swapped = if swapped { rows[i - 2][j - 2] + 1 } else { usize::MAX };
+                    changed.min(swapped).min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1)
+                }
+            };
+        }
+    }
+    rows[one.len()][other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_recognized_and_another_word_is_not() {
+        let groups = ["token", "surface", "word", "position", "sequence", "none"];
+        assert_eq!(nearest("wrod", groups), Some("word"));
+        assert_eq!(nearest("Tokens", groups), Some("token"));
+        assert_eq!(nearest("paragraph", groups), None);
+        assert_eq!(nearest("", groups), None);
+        assert_eq!(nearest("x", ["q", "m", "v"]), None);
+        assert_eq!(nearest("mean_cosin", ["mean_norm", "mean_cosine"]), Some("mean_cosine"));
+        assert_eq!(nearest("max-word", ["max_words", "min_words"]), Some("max_words"));
+        assert_eq!((meant("papers", ["paper"]), meant("pape", [])), (" (did you mean `paper`?)".to_owned(), String::new()));
+    }
+}
