@@ -10,7 +10,7 @@
 #SBATCH --cpus-per-task=8
 #SBATCH --time=04:00:00
 #SBATCH --requeue
-#SBATCH --signal=TERM@60
+#SBATCH --signal=B:TERM@60
 set -euo pipefail
 if [ "${1:-}" = merge ]; then
     exec layerscope merge "$OUT"/shard-* --out "$OUT/whole" --overwrite

@@ -12,7 +12,8 @@ fi
 
 if [ $# = 0 ]; then
   rm -rf target/pdfs
-  LAYERSCOPE_TINY=1 cargo run --quiet --release -p layerscope-report --example figures -- target/pdfs > /dev/null
+  cargo build --quiet --release --workspace --bins --examples
+  LAYERSCOPE_TINY=1 target/release/examples/figures target/pdfs > /dev/null
   set -- target/pdfs target/pdfs/*/
 fi
 exec "${PYTHON:-python3}" tools/check_pdfs.py "$@"

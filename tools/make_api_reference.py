@@ -10,7 +10,7 @@ from layerscope import ray
 
 SECTIONS = [
     ("Measuring", ["measure", "track", "merge", "weights", "import_states", "measures"]),
-    ("Runs", ["load", "Run", "Table", "compare", "Comparison", "figures", "report"]),
+    ("Runs", ["load", "Run", "Curve", "Table", "compare", "Comparison", "figures", "report"]),
     ("States from anywhere", ["Collector", "trace", "hook", "Probe", "callback"]),
     ("Errors", ["Error", "UsageError", "ModelError", "CorpusError", "RefusedError", "Interrupted", "FileError", "DefectError"]),
 ]

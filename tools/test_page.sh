@@ -8,8 +8,9 @@ source tools/browser.sh
 
 export LAYERSCOPE_PAGES=$PWD/target/page
 mkdir -p "$LAYERSCOPE_PAGES"
-cargo build --quiet --release -p layerscope # whose server is tested too
-cargo run --quiet --release -p layerscope-report --example synthetic_runs -- "$LAYERSCOPE_PAGES"
+# The program's server is tested too. The whole workspace: a part of it has other features, and its crates would be compiled once more.
+cargo build --quiet --release --workspace --bins --examples
+target/release/examples/synthetic_runs "$LAYERSCOPE_PAGES"
 (cd web/tests && "$BROWSER_PYTHON" -m unittest "$@")
 
 if command -v npm > /dev/null && [ -z "${NO_NODE:-}" ]; then
