@@ -3,13 +3,13 @@
 mod support;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
 use layerscope_report::export::parquet;
 use layerscope_report::manifest::Status;
 use layerscope_report::{Cell, Manifest, Run, Table};
 use layerscope_testing::hub_server::HubServer;
+use support::storage::{held_at, release_with};
 use support::{Outcome, empty_folder, layerscope, layerscope_with, root};
 
 const CORPUS: &str = "pocket/corpus/sample.txt.gz";
@@ -115,23 +115,12 @@ fn tables(out: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Starts the program and waits until a path exists.
-fn start_until(arguments: &[&str], path: &Path) -> std::process::Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_layerscope"));
-    command.args(arguments).current_dir(root()).env("HF_HUB_OFFLINE", "1").stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the program runs");
-    while !path.exists() && child.try_wait().expect("a child").is_none() {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    child
-}
-
 #[test]
 fn killed_and_resumed_it_is_the_same_to_the_bit() {
     let (whole, cut) = (empty_folder("track-uncut"), empty_folder("track-cut"));
     assert_eq!(tracked("pocket/pocket-pythia", "step0,step128,step16384", &whole).status, 0);
-    let arguments = [arguments("pocket/pocket-pythia", "step0,step128,step16384", &cut), vec!["--checkpoint-seconds", "0.01"]].concat();
-    let mut child = start_until(&arguments, &cut.join("steps/step128/.work/checkpoint-0-0.safetensors"));
+    let arguments = [arguments("pocket/pocket-pythia", "step0,step128,step16384", &cut), vec!["--checkpoint-seconds", "0"]].concat();
+    let mut child = held_at("steps/step128/.work/checkpoint-*", &cut, &arguments, Stdio::null());
     child.kill().expect("killed");
     child.wait().expect("gone");
     assert!(!cut.join("manifest.json").exists(), "it was killed before its end");
@@ -174,8 +163,9 @@ fn a_checkpoint_that_disappears_in_mid_run_is_missing() {
     let folder = training("track-gone-model", &[("step1", "pocket-pythia/step8"), ("step2", "pocket-pythia/step32")]);
     let out = empty_folder("track-gone");
     let model = folder.to_str().expect("UTF-8").to_owned();
-    let child = start_until(&arguments(&model, "step*", &out), &out.join("steps/step1/.work/plan.json"));
+    let child = held_at("steps/step1/.work/plan.json", &out, &arguments(&model, "step*", &out), Stdio::null());
     std::fs::remove_dir_all(folder.join("step2")).expect("removed");
+    release_with(&child, libc::SIGCONT);
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let run = Run::open(&out).expect("a trajectory");

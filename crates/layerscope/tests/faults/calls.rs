@@ -4,35 +4,21 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use super::trial::{FLAGS, Trial, stored_merge, stored_overwrite, stored_run, tracked, words};
 use crate::support::measure::{command, corpus, measured, model, npy, sentences};
-use crate::support::{empty_folder, root};
+use crate::support::{empty_folder, storage};
 
 const KINDS: [&str; 5] = ["error", "full", "short", "kill", "lost"];
 
 /// Calls from one trial to the next; a prime, so that all kinds meet all sorts of calls.
 const STRIDE: usize = 7;
 
-/// The library that stands before the system's.
-fn storage() -> PathBuf {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    let build = || {
-        let library = empty_folder("faults-library").join("storage.so");
-        let source = root().join("crates/layerscope/tests/faults/storage.c");
-        let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).arg("-ldl").status();
-        assert!(built.expect("a C compiler").success());
-        library
-    };
-    LIBRARY.get_or_init(build).clone()
-}
-
 /// The variables that make a call under a folder fail.
 fn fault(under: &Path, at: usize, kind: &str) -> Vec<(&'static str, String)> {
     let path = |path: &Path| path.to_str().expect("UTF-8").to_owned();
     vec![
-        ("LD_PRELOAD", path(&storage())),
+        ("LD_PRELOAD", path(&storage::library())),
         ("FAULT_UNDER", path(under)),
         ("FAULT_AT", at.to_string()),
         ("FAULT_KIND", kind.to_owned()),

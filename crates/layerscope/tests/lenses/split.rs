@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
 use super::fixture;
 use super::states::{minilm, sentences};
 use super::table::{Name, Row, layers, scale};
-use crate::support::{empty_folder, layerscope, root};
+use crate::support::storage::{held_at, release_with};
+use crate::support::{empty_folder, layerscope};
 
 const LENSES: &str = "--quiet --measures all --confidence --group cluster:3,8 --token-states 40";
 
@@ -120,7 +120,7 @@ fn several_legs_and_interruptions_give_the_same_bits() {
     assert_eq!(outcome.status, 5, "{}", outcome.stderr);
     let said = outcome.stderr.split("one layer at a time takes ").nth(1).expect("the least amount");
     let least: f64 = said.split(" MiB").next().expect("an amount").parse().expect("a number of MiB");
-    let flags = format!("{flags} --keep-work --checkpoint-seconds 0.01 --max-memory {}", (least * 1.04 * f64::from(1 << 20)) as u64);
+    let flags = format!("{flags} --keep-work --checkpoint-seconds 0 --max-memory {}", (least * 1.04 * f64::from(1 << 20)) as u64);
 
     let legs = folder.join("legs");
     measured(model, &corpus, &legs, &flags);
@@ -139,24 +139,12 @@ fn several_legs_and_interruptions_give_the_same_bits() {
     ] {
         let out = folder.join(name);
         let words = words(model, &corpus, &out, &flags);
-        let mut child = start(&words);
-        let file = out.join(".work").join(ready);
-        while !file.exists() {
-            assert_eq!(child.try_wait().expect("a process"), None, "{name}: it ended before {ready} was written");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        // SAFETY: the process is a child that was not yet waited for, so its id is its own.
-        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+        let mut child = held_at(ready, &out, &words, Stdio::null());
+        release_with(&child, signal);
         assert_eq!(child.wait().expect("an end").code(), status, "{name}");
         assert!(!out.join("manifest.json").exists(), "{name}: it was finished");
         measured(model, &corpus, &out, &flags);
         same_bits(&whole, &out);
     }
     println!("legs of {segments:?} segments");
-}
-
-fn start(words: &[String]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_layerscope"));
-    command.args(words).current_dir(root()).env("HF_HUB_OFFLINE", "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("the program starts")
 }

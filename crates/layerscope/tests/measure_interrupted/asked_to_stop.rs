@@ -1,6 +1,7 @@
 //! Asked to stop by a signal.
 
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use layerscope::internals::StateFile;
@@ -8,6 +9,7 @@ use layerscope::internals::StateFile;
 use super::case::{Case, checkpoints, signal, stopped_while_measuring, wait_for};
 use crate::support::Outcome;
 use crate::support::measure::{command, differing, end, manifest, measured, start, tokenizer_json};
+use crate::support::storage::{held_at, release_with};
 
 #[test]
 fn asked_to_stop() {
@@ -92,18 +94,11 @@ fn asked_to_stop_while_reading_standard_input() {
 fn standard_input_is_not_needed_again() {
     let case = Case::shared("piped");
     let out = case.folder.join("out");
-    let words = command(&case.model, Path::new("-"), &out, &case.flags);
-    let with_input = |input: Option<&Path>| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_layerscope"));
-        let stdin = input.map_or(std::process::Stdio::null(), |path| std::fs::File::open(path).expect("a file").into());
-        command.args(&words).stdin(stdin).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-        command.spawn().expect("the program starts")
-    };
-    let mut child = with_input(Some(&case.corpus));
-    wait_for(&mut child, || !checkpoints(&out).is_empty());
-    signal(&child, libc::SIGTERM);
+    let words = command(&case.model, Path::new("-"), &out, &case.with_checkpoints());
+    let child = held_at("checkpoint-*", &out, &words, std::fs::File::open(&case.corpus).expect("a corpus"));
+    release_with(&child, libc::SIGTERM);
     assert_eq!(end(child).status, 6);
-    let outcome = end(with_input(None));
+    let outcome = end(start(&words));
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
     assert_eq!(differing(&out, &case.whole), None);
 }
@@ -157,9 +152,8 @@ fn asked_to_stop_while_tables_are_made() {
     case.whole = case.folder.join("whole-tables");
     measured(&case.model, &case.corpus, &case.whole, &case.flags);
     let out = case.folder.join("out");
-    let mut child = case.start(&out);
-    wait_for(&mut child, || out.join("state.safetensors").exists());
-    signal(&child, libc::SIGTERM);
+    let child = held_at("out/state.safetensors", &out, &command(&case.model, &case.corpus, &out, &case.flags), Stdio::null());
+    release_with(&child, libc::SIGTERM);
     let outcome = end(child);
     stopped_with(&outcome, "interrupted while the tables were made: the states are saved");
     assert!(!out.join("manifest.json").exists());
@@ -237,19 +231,15 @@ fn listens(child: &std::process::Child) -> bool {
 #[test]
 fn asked_to_stop_while_figures_are_drawn() {
     let case = Case::shared("figures-stopped");
-    for files in [1, 9, 14, 22, 30] {
-        let out = case.folder.join(format!("figures-{files}"));
+    for file in ["fig2.svg", "fig4.pdf", "fig7.csv", "fig10.png", "fig18.svg"] {
+        let out = case.folder.join(file);
         let words = ["figures", case.whole.to_str().expect("UTF-8"), "--out", out.to_str().expect("UTF-8")].map(str::to_owned);
-        let names = || -> Vec<String> {
-            let entries = std::fs::read_dir(&out).into_iter().flatten().flatten();
-            entries.map(|entry| entry.file_name().into_string().expect("UTF-8")).collect()
-        };
-        let mut child = start(&words);
-        wait_for(&mut child, || names().len() >= files);
-        signal(&child, libc::SIGINT);
+        let child = held_at(file, &out, &words, Stdio::null());
+        release_with(&child, libc::SIGINT);
         let outcome = end(child);
         assert!(outcome.status == 6 && outcome.stderr.contains("those that are there are whole"), "{}", outcome.stderr);
-        let names = names();
+        let entries = std::fs::read_dir(&out).expect("a folder").flatten();
+        let names: Vec<String> = entries.map(|entry| entry.file_name().into_string().expect("UTF-8")).collect();
         for figure in names.iter().filter_map(|name| name.strip_suffix(".svg")) {
             let endings: &[&str] = if figure == "fig3" { &["pdf", "png"] } else { &["pdf", "png", "csv"] };
             assert!(endings.iter().all(|ending| names.contains(&format!("{figure}.{ending}"))), "{figure} of {names:?}");

@@ -1,11 +1,12 @@
 //! A measurement to interrupt, and what its work folder holds.
 
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::support::measure::{command, corpus, differing, end, measure, measured, run, sentences, start, wide_model};
+use crate::support::storage::held_at;
 use crate::support::{Outcome, empty_folder};
 
 const FLAGS: &str = "--quiet --threads 1 --batch-tokens 128 --checkpoint-seconds 0.2 --tokens none --measures norm,cosine";
@@ -45,13 +46,17 @@ impl Case {
         start(&self.words(out))
     }
 
-    /// Starts a run and kills it once `ready`.
-    pub fn killed(&self, out: &Path, ready: impl Fn() -> bool) {
-        let mut child = self.start(out);
-        wait_for(&mut child, ready);
+    /// Starts a run with checkpoints after every batch and kills it once a file of this name is there.
+    #[track_caller]
+    pub fn killed(&self, out: &Path, name: &str) {
+        let mut child = held_at(name, out, &command(&self.model, &self.corpus, out, &self.with_checkpoints()), Stdio::null());
         child.kill().expect("killed");
-        let outcome = end(child);
-        assert_eq!(outcome.status, -9, "it ended before it was killed: {}", outcome.stderr);
+        assert_eq!(end(child).status, -9);
+    }
+
+    /// The flags, with a checkpoint after every batch.
+    pub fn with_checkpoints(&self) -> String {
+        self.flags.replace("--checkpoint-seconds 0.2", "--checkpoint-seconds 0")
     }
 
     /// Goes on to the end, which must be that of the whole run.
@@ -88,25 +93,26 @@ pub fn wait_for(child: &mut Child, ready: impl Fn() -> bool) {
     }
 }
 
-/// Asks a run to stop while the model runs: where the request came before there was a batch, it is made again, later. Also how long it ran.
+/// Asks a run to stop while the model runs: where the request came too early or too late, another run is asked. Also how long it ran.
 pub fn stopped_while_measuring(words: &[String], out: &Path, number: i32) -> (Outcome, f64) {
-    let lock = || std::fs::metadata(out.join(".work/lock")).and_then(|file| file.modified()).ok();
     let mut wait = Duration::from_millis(50);
-    loop {
-        let before = lock();
+    for _ in 0..20 {
+        let _ = std::fs::remove_dir_all(out);
         let mut child = start(words);
-        wait_for(&mut child, || lock() != before && out.join(".work/plan.json").exists());
+        wait_for(&mut child, || out.join(".work/plan.json").exists());
         let begin = Instant::now();
         std::thread::sleep(wait);
         signal(&child, number);
         // Batches are short: what passes between the request and the end is mostly work that is saved.
         let leg = begin.elapsed().as_secs_f64();
         let outcome = end(child);
-        if outcome.status != 6 || outcome.stderr.contains("interrupted after batch ") {
-            return (outcome, leg);
+        match outcome.status {
+            0 => wait = wait * 2 / 3,
+            6 if !outcome.stderr.contains("interrupted after batch ") => wait *= 2,
+            _ => return (outcome, leg),
         }
-        wait *= 2;
     }
+    panic!("no request came while the model ran");
 }
 
 pub fn signal(child: &Child, signal: i32) {

@@ -1,6 +1,6 @@
 //! A folder that holds another run, and a corpus that changed.
 
-use super::case::{Case, checkpoints};
+use super::case::Case;
 use crate::support::empty_folder;
 use crate::support::measure::{differing, manifest, measure, measured, model};
 
@@ -8,7 +8,7 @@ use crate::support::measure::{differing, manifest, measure, measured, model};
 fn other_settings_are_refused_and_said() {
     let case = Case::shared("settings");
     let out = case.folder.join("out");
-    case.killed(&out, || !checkpoints(&out).is_empty());
+    case.killed(&out, "checkpoint-*");
     for (more, said) in [
         ("--massive 5", "--massive is \"10\" there and \"5\" here"),
         ("--group surface", "--group is \"token\" there and \"surface\" here"),
@@ -70,7 +70,7 @@ fn a_corpus_that_changed_is_refused_and_a_touched_one_is_not() {
     std::fs::write(&own, &text).expect("written");
     case.corpus = own.clone();
     let out = case.folder.join("out");
-    case.killed(&out, || !checkpoints(&out).is_empty());
+    case.killed(&out, "checkpoint-*");
     std::fs::write(&own, text.replacen("the", "The", 1)).expect("written");
     case.fails(&out, "", 4, &["own.txt changed since the run", "--overwrite"]);
     std::fs::write(&own, format!("{text}\nmore")).expect("written");
@@ -91,7 +91,7 @@ fn a_file_that_joins_the_corpus_is_refused() {
     std::fs::write(files.join("one.txt"), text).expect("written");
     case.corpus = files.join("*.txt");
     let out = case.folder.join("out");
-    case.killed(&out, || !checkpoints(&out).is_empty());
+    case.killed(&out, "checkpoint-*");
     std::fs::write(files.join("two.txt"), "more").expect("written");
     case.fails(&out, "", 4, &["two.txt", "not part of the corpus when this run began", "--overwrite"]);
     std::fs::remove_file(files.join("two.txt")).expect("removed");

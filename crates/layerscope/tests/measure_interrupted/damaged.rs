@@ -2,18 +2,17 @@
 
 use std::path::Path;
 
-use super::case::{Case, checkpoints, flip_byte, stopped_while_measuring, wait_for};
-use crate::support::measure::{command, end, manifest, measured, run_with_input, start_with_input};
+use super::case::{Case, checkpoints, flip_byte};
+use crate::support::measure::{command, end, manifest, measured, run_with_input};
+use crate::support::storage::held_at;
 
 #[test]
 fn a_damaged_checkpoint_is_noticed_and_the_one_before_it_used() {
     let case = Case::shared("damaged");
-    // Asked to stop twice, a run leaves two checkpoints.
+    // Killed twice, a run leaves two checkpoints.
     let both = |out: &Path| {
         for count in 1..=2 {
-            let flags = case.flags.replace("--checkpoint-seconds 0.2", "--checkpoint-seconds 1000");
-            let (outcome, _) = stopped_while_measuring(&command(&case.model, &case.corpus, out, &flags), out, libc::SIGTERM);
-            assert_eq!(outcome.status, 6, "{}", outcome.stderr);
+            case.killed(out, "checkpoint-*");
             assert_eq!(checkpoints(out).len(), count);
         }
         checkpoints(out)
@@ -68,7 +67,7 @@ fn a_damaged_spool_or_plan_is_made_again() {
     ];
     for (number, (file, damage)) in damages.iter().enumerate() {
         let out = case.folder.join(number.to_string());
-        case.killed(&out, || !checkpoints(&out).is_empty());
+        case.killed(&out, "checkpoint-*");
         damage(&out.join(".work").join(file));
         let outcome = case.resumed(&out);
         assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
@@ -76,10 +75,10 @@ fn a_damaged_spool_or_plan_is_made_again() {
     }
     // The spool of another shard is not this one's.
     let out = case.folder.join("other");
-    case.killed(&out, || !checkpoints(&out).is_empty());
+    case.killed(&out, "checkpoint-*");
     let other = Case { flags: format!("{} --shard 1/2", case.flags), ..case.clone() };
     let shard = case.folder.join("shard");
-    other.killed(&shard, || !checkpoints(&shard).is_empty());
+    other.killed(&shard, "checkpoint-*");
     std::fs::copy(shard.join(".work/spool"), out.join(".work/spool")).expect("copied");
     assert!(case.resumed(&out).stderr.contains(".work/spool: damaged"));
 }
@@ -93,9 +92,8 @@ fn a_damaged_spool_of_piped_text_needs_the_text_again() {
     let words = command(&case.model, "-".as_ref(), &piped.whole, &case.flags);
     assert_eq!(run_with_input(&words, &text).status, 0);
     let out = case.folder.join("out");
-    let words = command(&case.model, "-".as_ref(), &out, &case.flags);
-    let mut child = start_with_input(&words, &text);
-    wait_for(&mut child, || !checkpoints(&out).is_empty());
+    let words = command(&case.model, "-".as_ref(), &out, &case.with_checkpoints());
+    let mut child = held_at("checkpoint-*", &out, &words, std::fs::File::open(&case.corpus).expect("a corpus"));
     child.kill().expect("killed");
     end(child);
     flip_byte(&out.join(".work/spool"), 3000);
@@ -117,16 +115,14 @@ fn a_damaged_spool_of_piped_text_needs_the_text_again() {
 fn an_unfinished_run_survives_a_failed_overwrite() {
     let case = Case::shared("replaced");
     let out = case.folder.join("out");
-    case.killed(&out, || !checkpoints(&out).is_empty());
+    case.killed(&out, "checkpoint-*");
     let before = checkpoints(&out);
     case.fails(&out, "--overwrite --max-memory 1M", 5, &["--max-memory"]);
     assert_eq!(checkpoints(&out), before);
     // Killed after it was put aside.
     let case_again = Case { flags: format!("{} --overwrite --massive 5", case.flags), ..case.clone() };
-    case_again.killed(&out, || out.join(".work/replaced").exists());
-    if out.join(".work/replaced").exists() {
-        assert_eq!(checkpoints(&out).len(), 0);
-    }
+    case_again.killed(&out, ".work/replaced");
+    assert_eq!(checkpoints(&out).len(), 0);
     let outcome = case.resumed(&out);
     assert_eq!(outcome.stderr, "");
     measured(&case.model, &case.corpus, &out, &format!("{} --overwrite", case.flags));
@@ -141,7 +137,7 @@ fn a_damaged_finished_leg_is_made_again() {
     measured(&case.model, &case.corpus, &case.whole, &case.flags);
     let case = Case { flags: format!("{} --order block", case.flags), ..case };
     let out = case.folder.join("out");
-    case.killed(&out, || out.join(".work/leg-0.safetensors").exists());
+    case.killed(&out, ".work/leg-0.safetensors");
     flip_byte(&out.join(".work/leg-0.safetensors"), 5);
     let outcome = case.resumed(&out);
     assert!(outcome.stderr.contains("warning") && outcome.stderr.contains("leg-0.safetensors"), "{}", outcome.stderr);
@@ -153,7 +149,7 @@ fn damaged_states_between_two_legs_are_noticed() {
     let mut case = Case::new("streams", 700, 0);
     case.flags = format!("{} --order block", case.flags);
     let out = case.folder.join("out");
-    case.killed(&out, || out.join(".work/leg-1.safetensors").exists());
+    case.killed(&out, ".work/leg-1.safetensors");
     // Whichever leg comes next, it reads one of these.
     for stream in 0..3 {
         let path = out.join(format!(".work/stream-{stream}"));

@@ -1,12 +1,14 @@
 //! A run split by a column: its parts are what runs of their texts alone would be, and together they are the whole.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use serde_json::json;
 
 use crate::support::measure::{
-    command, differing, end, manifest, measure, measured, model, run, run_with_input, sentences, start, table, text as text_of,
+    command, differing, end, manifest, measure, measured, model, run, run_with_input, sentences, table, text as text_of,
 };
+use crate::support::storage::held_at;
 use crate::support::{Outcome, empty_folder};
 use crate::{FLAGS, close, merge};
 
@@ -156,11 +158,8 @@ fn a_killed_split_goes_on_with_the_part_where_it_was() {
     assert_eq!((refused.status, killed.exists()), (5, false), "{}", refused.stderr);
     // Once a part is complete, and once nothing is left but to merge.
     for (_, place) in [PARTS[0], PARTS[2]] {
-        let mut child = start(&command(&checkpoint, &text, &killed, &flags));
-        while !killed.join(place).join("manifest.json").exists() && child.try_wait().expect("a process").is_none() {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        let _ = child.kill();
+        let mut child = held_at(&format!("{place}/manifest.json"), &killed, &command(&checkpoint, &text, &killed, &flags), Stdio::null());
+        child.kill().expect("killed");
         end(child);
         let first = std::fs::metadata(killed.join("split/news/manifest.json")).and_then(|file| file.modified()).expect("a manifest");
         if place == PARTS[2].1 {

@@ -3,6 +3,7 @@
 
 pub mod http;
 pub mod measure;
+pub mod storage;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -3,11 +3,14 @@
 // Calls that change files under FAULT_UNDER are counted from 1. At number FAULT_AT happens what FAULT_KIND says: `error` (an input/output
 // error), `full` (no space left), `short` (half of a write), `kill` (the process ends), `lost` (it ends, and so does whatever was written
 // and not synchronized). FAULT_FIRED is a file that is made then.
+//
+// FAULT_HOLD is a pattern of paths: once a file or folder has got such a name, the process stops until somebody lets it go on.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -113,6 +116,13 @@ static int fails(const char* path) {
     return what == ERROR || what == FULL;
 }
 
+// Stops at the first name that is waited for.
+static void named(const char* path) {
+    static int is_done;
+    const char* pattern = getenv("FAULT_HOLD");
+    if (pattern && is_ours(path) && !fnmatch(pattern, path, 0) && !__atomic_exchange_n(&is_done, 1, __ATOMIC_SEQ_CST)) kill(getpid(), SIGSTOP);
+}
+
 static void written(int descriptor, ssize_t bytes) {
     if (bytes <= 0) return;
     pthread_mutex_lock(&lock);
@@ -210,7 +220,7 @@ int rename(const char* from, const char* to) {
     const char *old = path_of(AT_FDCWD, from, one), *new = path_of(AT_FDCWD, to, other);
     if (fails(new)) return -1;
     int done = NEXT(rename)(from, to);
-    if (!done && is_ours(new)) renamed(old, new);
+    if (!done && is_ours(new)) renamed(old, new), named(new);
     return done;
 }
 
