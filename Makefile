@@ -27,7 +27,7 @@ help: ## What can be made
 
 test: lint $(MINILM)/config.json $(NVRTC) ## Every test that needs only a Rust toolchain and Python
 	cargo build --release --workspace
-	LAYERSCOPE_MINILM=$(abspath $(MINILM)) LAYERSCOPE_NVRTC=1 cargo test --release --workspace
+	LAYERSCOPE_MINILM=$(abspath $(MINILM)) LAYERSCOPE_NVRTC=1 cargo test --release --workspace --no-fail-fast
 	NO_NODE=1 PYTHON=$(PYTHON) tools/test_page.sh
 	PYTHON=$(PYTHON) tools/check_pdfs.sh
 	$(MAKE) --no-print-directory test-python

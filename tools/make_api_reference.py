@@ -22,7 +22,8 @@ def signature(name: str, thing: object) -> str:
         text = str(inspect.signature(thing))
     except (TypeError, ValueError):
         return name
-    text = re.sub(r"'([^']*)'", r"\1", text) if "__future__" in inspect.getsource(inspect.getmodule(thing)) else text
+    # Annotations are strings there; defaults that are strings keep their quotes.
+    text = re.sub(r"(= '[^']*')|'([^']*)'", r"\1\2", text) if "__future__" in inspect.getsource(inspect.getmodule(thing)) else text
     text = text.replace("(self, ", "(").replace("(self)", "()").replace("str | os.PathLike[str]", "path")
     return f"{name}{text}"
 
