@@ -90,7 +90,7 @@ class Figures(PageTest):
     def test_a_band_is_the_spread_over_batches(self):
         page = self.open("two", "profiles?measure=anisotropy_svd&variant=batch4096&selection=sample")
         self.assertIn("standard deviation over batches", page.inner_text("main .figure .note >> nth=0"))
-        svg = page.locator("main .figure svg >> nth=0")
+        svg = page.locator("main .figure >> nth=0 >> svg")
         self.assertEqual(svg.locator("path[fill-opacity='0.16']").count(), 2)
 
 

@@ -63,7 +63,7 @@ class Views(PageTest):
         key = lambda row: (row["model"], row["layer"], row["point"], float(row["value"]), float(row["se"]), int(row["n"]))
         self.assertEqual(sorted(map(key, rows)), sorted(key(row) for row in expected if row["layer"]))
         page.click('label:text-is("Relative")')
-        self.assertIn("relative depth", page.text_content("main .figure svg >> nth=0"))
+        self.assertIn("relative depth", page.text_content("main .figure >> nth=0 >> svg"))
         page.click('label:text-is("Log")')
         self.assertIn("scale=log", page.url)
         page.select_option('label:text-is("Measure") + select', "slope_v_on_m")
@@ -117,7 +117,7 @@ class Views(PageTest):
         expected = table("steps-0", "layers", measure="anisotropy_svd", variant="corpus")
         key = lambda row: (int(row["step"]), int(row["layer"]), row["point"], float(row["value"]))
         self.assertEqual(sorted(map(key, rows)), sorted(map(key, expected)))
-        cells = page.locator("main .figure svg >> nth=0").locator("rect > title").all_text_contents()
+        cells = page.locator("main .figure >> nth=0 >> svg").locator("rect > title").all_text_contents()
         self.assertEqual(sum(1 for cell in cells if cell.startswith("step ")), len(expected))
         after = page.locator("main .figure button:text-is('CSV') >> nth=2")
         last = self.csv(page, after)[-1]
@@ -150,7 +150,7 @@ class Views(PageTest):
         for row, own in zip(rows, expected):
             self.assertEqual((row["group"], row["role"], row["document"]), (own["group"], own["role"], own["document"]))
             self.assertLessEqual(abs(float(row["x"]) - float(own["x"])), 1e-6 * 40)  # places on paper are f32
-        text = page.text_content("main .figure svg >> nth=0")
+        text = page.text_content("main .figure >> nth=0 >> svg")
         self.assertIn("first component (42.0\u00a0% of the variance)", text)
         self.assertIn("second component (13.7\u00a0% of the variance)", text)
         page.click(".chip >> nth=0")
@@ -190,7 +190,7 @@ class Views(PageTest):
         self.assertEqual(bar[0], "thin")
         self.assertIn("linear-gradient", bar[1])
         page.set_viewport_size({"width": 1440, "height": 900})
-        page.wait_for_function("document.querySelector('.data thead th').innerText.trim() !== 'value'")
+        page.wait_for_function("() => document.querySelector('.data thead th').innerText.trim() !== 'value'")
 
     def test_colours_can_be_read(self):
         for dark in [False, True]:
