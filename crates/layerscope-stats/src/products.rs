@@ -3,7 +3,9 @@
 //! Every element is one chain of fused multiply-adds in the order of the rows, cut every [`K_BLOCK`](crate::panels::K_BLOCK): its bits depend neither on the
 //! instruction set nor on the other columns. A product of two f32 numbers fits f64, so what is lost is lost in sums only.
 
-use layerscope_compute::cpu::{InstructionSet, Isa};
+#[cfg(target_arch = "x86_64")]
+use layerscope_compute::cpu::InstructionSet;
+use layerscope_compute::cpu::Isa;
 
 pub(crate) use crate::panels::{PANEL, Panels, panel_bytes, panels_of};
 
@@ -50,7 +52,7 @@ fn multiply(isa: Isa, a: &Panels, b: &Panels, half: bool, blocks: &mut [f64]) {
         // SAFETY: detected at run time.
         #[cfg(target_arch = "x86_64")]
         InstructionSet::Avx2 => unsafe { x86::multiply_avx2(a, b, half, blocks) },
-        InstructionSet::Portable => multiply_blocks::<Portable>(a, b, half, blocks),
+        _ => multiply_blocks::<Portable>(a, b, half, blocks),
     }
 }
 
@@ -81,33 +83,41 @@ trait Kernel {
     unsafe fn block(depth: usize, a: *const f64, b: *const f64, c: *mut f64, accumulate: bool);
 }
 
-/// Plain Rust; vectorizes wherever the target has vectors.
+/// Plain Rust for registers of two numbers, of which 64-bit ARM has 32: four rows of half a panel are 24 accumulators.
 struct Portable;
 
 impl Kernel for Portable {
     #[inline(always)]
     unsafe fn block(depth: usize, a: *const f64, b: *const f64, c: *mut f64, accumulate: bool) {
         const ROWS: usize = 4;
-        // SAFETY: the caller vouches for the extents.
-        let (a, b, c) = unsafe {
-            let lines = |pointer| std::slice::from_raw_parts(pointer, depth * PANEL);
-            (lines(a), lines(b), std::slice::from_raw_parts_mut(c, AREA))
-        };
-        for i0 in (0..PANEL).step_by(ROWS) {
-            let mut sums = [[0.0f64; PANEL]; ROWS];
-            for (left, right) in a.chunks_exact(PANEL).zip(b.chunks_exact(PANEL)) {
-                for i in 0..ROWS {
-                    for j in 0..PANEL {
-                        sums[i][j] = left[i0 + i].mul_add(right[j], sums[i][j]);
-                    }
-                }
-            }
-            for (row, sum) in c[i0 * PANEL..].chunks_exact_mut(PANEL).zip(&sums) {
-                for j in 0..PANEL {
-                    row[j] = if accumulate { row[j] + sum[j] } else { sum[j] };
-                }
+        for i in (0..PANEL).step_by(ROWS) {
+            for j in [0, PANEL / 2] {
+                // SAFETY: the caller vouches for the extents.
+                unsafe { portable_tile::<ROWS, { PANEL / 2 }>(depth, a.add(i), b.add(j), c.add(i * PANEL + j), accumulate) };
             }
         }
+    }
+}
+
+/// A part of a block: `H` rows of `N` columns.
+///
+/// # Safety
+/// As for a block, with pointers to where the part begins.
+#[inline(always)]
+unsafe fn portable_tile<const H: usize, const N: usize>(depth: usize, a: *const f64, b: *const f64, c: *mut f64, accumulate: bool) {
+    let mut sums = [[0.0f64; N]; H];
+    for l in 0..depth {
+        // SAFETY: forwarded from the caller.
+        let (left, right) = unsafe { (&*a.add(l * PANEL).cast::<[f64; H]>(), &*b.add(l * PANEL).cast::<[f64; N]>()) };
+        for i in 0..H {
+            let sum = sums[i];
+            sums[i] = std::array::from_fn(|j| left[i].mul_add(right[j], sum[j]));
+        }
+    }
+    for i in 0..H {
+        // SAFETY: forwarded from the caller.
+        let row = unsafe { &mut *c.add(i * PANEL).cast::<[f64; N]>() };
+        *row = if accumulate { std::array::from_fn(|j| row[j] + sums[i][j]) } else { sums[i] };
     }
 }
 

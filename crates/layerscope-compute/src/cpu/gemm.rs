@@ -11,7 +11,9 @@ use std::ops::Range;
 use super::bf16::Bf16Kernel;
 use super::floats::Floats;
 use super::half_panels::{HalfPanels, Pairs, Widened};
-use super::isa::{InstructionSet, Isa};
+#[cfg(target_arch = "x86_64")]
+use super::isa::InstructionSet;
+use super::isa::Isa;
 use super::kernels::{AHEAD, Kernel, LINE, Operands, Portable, Rounded};
 use super::math::{self, WithFunction};
 use super::panels::{PANEL, Panels};
@@ -150,7 +152,7 @@ impl<B: RightSide> Product<'_, B> {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx2 => unsafe { blocks_avx2::<super::kernels::Avx2, B>(self, packed) },
-            InstructionSet::Portable => blocks::<Portable, B>(self, packed),
+            _ => blocks::<Portable, B>(self, packed),
         }
     }
 
@@ -163,7 +165,7 @@ impl<B: RightSide> Product<'_, B> {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx2 => unsafe { blocks_avx2::<Rounded<super::kernels::Avx2>, B>(self, packed) },
-            InstructionSet::Portable => blocks::<Rounded<Portable>, B>(self, packed),
+            _ => blocks::<Rounded<Portable>, B>(self, packed),
         }
     }
 

@@ -20,6 +20,9 @@ pub enum InstructionSet {
     /// AVX2 with FMA.
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// NEON, which every 64-bit ARM processor has: the compiler's baseline there, so that the portable code is compiled for it.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
     /// Whatever the compiler's baseline is.
     Portable,
 }
@@ -48,6 +51,8 @@ impl Isa {
                 found.push(Isa(InstructionSet::Avx2));
             }
         }
+        #[cfg(target_arch = "aarch64")]
+        found.push(Isa(InstructionSet::Neon));
         found.push(Isa::portable());
         found
     }
@@ -95,7 +100,7 @@ macro_rules! for_each_isa {
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
                 $crate::cpu::InstructionSet::Avx2 => unsafe { avx2($($arg),*) },
-                $crate::cpu::InstructionSet::Portable => $body($($arg),*),
+                _ => $body($($arg),*),
             }
         }
     };

@@ -98,35 +98,46 @@ impl<K: Kernel> Kernel for Rounded<K> {
     }
 }
 
-/// Plain Rust; vectorizes wherever the target has vectors.
+/// Plain Rust for registers of four floats, of which 64-bit ARM has 32: six rows of half a panel are 24 accumulators.
 pub struct Portable;
 
 impl Kernel for Portable {
-    const TILE: usize = 4;
+    const TILE: usize = 6;
 
     #[inline(always)]
     unsafe fn tile(height: usize, operands: Operands) {
-        let Operands { depth, a, b, c, stride, accumulate, ahead: _ } = operands;
-        // SAFETY: the caller vouches for the extents.
-        let b = unsafe { std::slice::from_raw_parts(b, depth * PANEL) };
-        let mut sums = [[0.0f32; PANEL]; Self::TILE];
-        for (l, line) in b.chunks_exact(PANEL).enumerate() {
-            for (i, sum) in sums.iter_mut().take(height).enumerate() {
-                // SAFETY: the caller vouches for whole lines of every row.
-                let x = unsafe { *a.add((l / LINE * height + i) * LINE + l % LINE) };
-                for j in 0..PANEL {
-                    sum[j] = x.mul_add(line[j], sum[j]);
+        with_height!(height, portable_tile, (operands); 1 2 3 4 5 6)
+    }
+}
+
+#[inline(always)]
+unsafe fn portable_tile<const H: usize>(operands: Operands) {
+    const HALF: usize = PANEL / 2;
+    let Operands { depth, a, b, c, stride, accumulate, ahead: _ } = operands;
+    for first in [0, HALF] {
+        let mut sums = [[0.0f32; HALF]; H];
+        for l in 0..depth {
+            // SAFETY: the caller vouches for `depth` lines of a panel, and for whole lines of every row.
+            unsafe {
+                let line = &*b.add(l * PANEL + first).cast::<[f32; HALF]>();
+                let x = a.add(l / LINE * H * LINE + l % LINE);
+                for i in 0..H {
+                    sums[i] = multiply_add(*x.add(i * LINE), line, sums[i]);
                 }
             }
         }
-        for (i, sum) in sums.iter().take(height).enumerate() {
-            // SAFETY: the caller vouches for `height` rows of PANEL floats at `stride`.
-            let row = unsafe { std::slice::from_raw_parts_mut(c.add(i * stride), PANEL) };
-            for j in 0..PANEL {
-                row[j] = if accumulate { row[j] + sum[j] } else { sum[j] };
-            }
+        for i in 0..H {
+            // SAFETY: the caller vouches for `H` rows of PANEL floats at `stride`.
+            let row = unsafe { &mut *c.add(i * stride + first).cast::<[f32; HALF]>() };
+            *row = if accumulate { std::array::from_fn(|j| row[j] + sums[i][j]) } else { sums[i] };
         }
     }
+}
+
+/// x line + sum.
+#[inline(always)]
+fn multiply_add<const N: usize>(x: f32, line: &[f32; N], sum: [f32; N]) -> [f32; N] {
+    std::array::from_fn(|j| x.mul_add(line[j], sum[j]))
 }
 
 #[cfg(target_arch = "x86_64")]

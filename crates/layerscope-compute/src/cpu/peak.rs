@@ -67,7 +67,7 @@ fn chains_of_this_machine() -> f32 {
         InstructionSet::Avx512 => unsafe { avx512() },
         // SAFETY: as above.
         InstructionSet::Avx2 => unsafe { avx2() },
-        InstructionSet::Portable => chains(),
+        _ => chains(),
     }
 }
 
