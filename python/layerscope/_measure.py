@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +73,7 @@ def measure(
     >>> ls.measure("pocket-bert", texts=["The cat sat.", "The dog ran."], quiet=True).manifest["corpus"]["documents"]
     2
     """
+    _refuse_unknown(settings, measure)
     with _corpus(corpus, texts, settings) as (paths, told):
         given = {"model": os.fspath(model), "corpus": paths, **settings}
         call = _call("measure", {**given, **told})
@@ -97,6 +101,7 @@ def track(
     model's folder, or branches and tags of a Hub model. Missing or broken checkpoints are skipped with a warning. Each checkpoint becomes a
     complete run in ``out/steps``. `evict` deletes each downloaded checkpoint from the Hub's cache once it is measured.
     """
+    _refuse_unknown(settings, track)
     names = revisions if isinstance(revisions, str) else ",".join(revisions)
     with _corpus(corpus, None, settings) as (paths, told):
         given = {"model": os.fspath(model), "corpus": paths, **settings}
@@ -176,6 +181,17 @@ def _into(out: str | os.PathLike[str] | None, work: Callable[[str], object]) -> 
     return Run(temporary.name, temporary=temporary)
 
 
+def _refuse_unknown(settings: dict[str, Any], function: Callable[..., Run]) -> None:
+    """Refuse keywords that neither the function nor the program's table of settings has."""
+    own = [name for name in inspect.signature(function).parameters if name != "settings"]
+    known = own + [name for name in re.findall(r"^ {4}(\w+)  ", _layerscope.settings_doc(), re.MULTILINE) if name not in own]
+    for name in settings:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            meant = f" (did you mean `{near[0]}`?)" if near else ""
+            raise UsageError(f"there is no setting `{name}`{meant}; there are {', '.join(known)}")
+
+
 @contextmanager
 def _corpus(corpus: Corpus | None, texts: Iterable[str] | None, settings: dict[str, Any]) -> Iterator[tuple[list[str], dict[str, Any]]]:
     """Give the files to read, and what the manifest records of them. Texts become a file for the time of the call."""
@@ -201,6 +217,8 @@ def _written(texts: Iterable[str]) -> tuple[Path, int]:
     """Write texts to a temporary file with a name that depends on nothing but the texts."""
     if isinstance(texts, str):
         raise UsageError("texts is one string; give a list of strings")
+    if isinstance(texts, Mapping) or hasattr(texts, "columns") or hasattr(texts, "column_names"):
+        raise UsageError(f"a {type(texts).__name__} is no list of texts; give one of its columns, such as frame['text']")
     digest, lines = hashlib.sha256(), []
     for place, text in enumerate(texts):
         if not isinstance(text, str):

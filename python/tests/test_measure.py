@@ -185,6 +185,11 @@ def test_texts_are_a_corpus(tmp_path):
         ({"corpus": "a.txt", "texts": texts}, "give either corpus"),
         ({"texts": "one"}, "texts is one string"),
         ({"texts": ["a", None]}, "texts contain NoneType at place 1; give strings"),
+        ({"texts": pandas.DataFrame({"text": texts})}, r"a DataFrame is no list of texts; give one of its columns, such as frame\['text'\]"),
+        ({"corpus": pandas.DataFrame({"text": texts})}, "a DataFrame is no list of texts"),
+        ({"texts": {"text": texts}}, "a dict is no list of texts"),
+        ({"text": texts}, r"there is no setting `text` \(did you mean `texts`\?\)"),
+        ({"texts": texts, "qiet": True}, r"there is no setting `qiet` \(did you mean `quiet`\?\)"),
         ({"texts": texts, "limits": 3}, r"there is no setting `limits` \(did you mean `limit`\?\)"),
         ({"texts": texts, "measures": "mean_cosin"}, r"measures `mean_cosin` is neither a measure nor a family \(did you mean `mean_cosine`\?\)"),
     ]:
@@ -204,7 +209,7 @@ def test_states_are_chosen_by_name(run):
     [
         ({"model": "no/such/folder"}, ls.Error, "no/such/folder"),
         ({"corpus": "no-such-file.txt"}, ls.CorpusError, "no-such-file.txt"),
-        ({"max_word": 3}, ls.UsageError, r"there is no setting `max_word` \(did you mean `max_words`\?\); there are corpus, text_column"),
+        ({"max_word": 3}, ls.UsageError, r"there is no setting `max_word` \(did you mean `max_words`\?\); there are model, corpus, out, texts"),
         ({"max_words": "many"}, ls.UsageError, "max_words `many` is not understood"),
         ({"preset": "papers"}, ls.UsageError, r"preset `papers` is unknown \(did you mean `paper`\?\); give paper"),
         ({"layers": [99]}, ls.UsageError, "layers=99 does not exist"),

@@ -1,8 +1,20 @@
 //! What somebody may have meant by a word that is not known.
 
-/// The known word that a given one is a slip away from: one letter in three may be wrong, missing, added or swapped with the next.
+/// So many letters are the beginning of a word.
+const BEGINNING: usize = 3;
+
+/// The known word that a given one is a slip away from: one letter in three may be wrong, missing, added or swapped with the next. A word of
+/// which only the beginning was given comes first. Numbers are no slips of each other.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.trim().to_lowercase().replace('_', "-");
+    if given.parse::<f64>().is_ok() {
+        return None;
+    }
+    let known: Vec<&str> = known.into_iter().collect();
+    let begun = known.iter().filter(|word| given.len() >= BEGINNING && word.replace('_', "-").starts_with(&given));
+    if let Some(word) = begun.min_by_key(|word| word.len()) {
+        return Some(word);
+    }
     let slips = |word: &str| slips(&given.chars().collect::<Vec<_>>(), &word.replace('_', "-").chars().collect::<Vec<_>>());
     let near = known.into_iter().map(|word| (slips(word), word)).min_by_key(|(slips, _)| *slips)?;
     (near.0 <= near.1.chars().count().div_ceil(3).min(4) && near.0 < given.chars().count()).then_some(near.1)
@@ -47,6 +59,8 @@ mod tests {
         assert_eq!(nearest("x", ["q", "m", "v"]), None);
         assert_eq!(nearest("mean_cosin", ["mean_norm", "mean_cosine"]), Some("mean_cosine"));
         assert_eq!(nearest("max-word", ["max_words", "min_words"]), Some("max_words"));
+        assert_eq!(nearest("mean_cos", ["mean_norm", "mean_cosine", "mean_cosine_adjusted"]), Some("mean_cosine"));
+        assert_eq!((nearest("33", ["3", "30"]), nearest("me", ["mean_norm"])), (None, None));
         assert_eq!((meant("papers", ["paper"]), meant("pape", [])), (" (did you mean `paper`?)".to_owned(), String::new()));
     }
 }

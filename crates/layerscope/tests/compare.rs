@@ -176,9 +176,11 @@ fn models_of_other_depths_are_compared_at_the_same_depth() {
         .collect()
     };
     let said = "no standard errors of Q and the mean cosine: measure with --confidence to get them";
-    assert!(compared(&[&four, &six], "").ends_with(&format!("\n{said}\n")), "these have no errors");
+    assert!(compared(&[&four, &six], "").ends_with(&format!("\nA and B have {said}\n")), "these have no errors");
+    assert!(!compared(&[&four, &six], "--measures slope_v_on_m").contains(said), "of this there are none");
     let [encoder, decoder, _] = runs();
     assert!(!compared(&[encoder, decoder], "").contains(said), "and these have");
+    assert!(compared(&[encoder, &four], "").ends_with(&format!("\nB has {said}\n")), "one of these has");
     assert_eq!(pairs(&four, &eight), [(0, 0), (1, 2), (2, 4), (3, 6), (4, 8)]);
     assert_eq!(pairs(&eight, &four), [(0, 0), (2, 1), (4, 2), (6, 3), (8, 4)], "what lies between two layers has no counterpart");
     // 1/4 of six layers is 1.5: the shallower of two that are as near.

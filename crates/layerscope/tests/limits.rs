@@ -124,6 +124,9 @@ fn wrong_arguments_are_one_line() {
     ] {
         refused(&layerscope(words), 2, &["--help"]);
     }
+    let said = "unexpected argument '--modell' found; tip: a similar argument exists: '--model'; see --help";
+    refused(&layerscope(&["measure", "--modell", "x"]), 2, &[said]);
+    refused(&layerscope(&["merge"]), 2, &["were not provided: --out <DIR>"]);
 }
 
 /// Standard error on a full device, and a limit on the size of files.

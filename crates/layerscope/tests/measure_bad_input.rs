@@ -295,6 +295,9 @@ fn a_command_that_fails_leaves_nothing() {
         (format!("{measure} --corpus {good} --device cpu,cpu --shard 0/2"), 2),
         (format!("{measure} --corpus {good} --skip-first 1000"), 2),
         (format!("{measure} --corpus {good} --group column:genre"), 4),
+        (format!("{measure} --corpus {good} --tokens xyzzy"), 2),
+        (format!("{measure} --corpus {good} --max-memory 1M"), 5),
+        (format!("{measure} --corpus {good} --max-memory 1M --order block"), 5),
         (format!("{measure} --corpus {empty}"), 4),
         (format!("{measure} --corpus {empty} --device cpu,cpu"), 4),
         (format!("{measure} --corpus {}/nowhere.txt", case.folder.display()), 4),
@@ -339,6 +342,8 @@ fn the_sample_of_a_preset_leaves_little() {
     let expected = format!("{kept} of 300 documents are left by the preset's --sample 0.01; add --sample 1");
     assert_eq!(outcome.stderr.trim_end(), format!("layerscope: warning: {expected}"));
     assert_eq!(manifest(&case.folder.join("paper"))["warnings"][0], expected.as_str());
+    let limited = measured(&case.model, &text, &case.folder.join("limited"), &format!("{flags} --limit {kept}"));
+    assert_eq!(limited.stderr, "", "a larger sample would leave no more");
     // Few groups are a warning too, and their slopes are marked; for another range the rest of the overview stays.
     let shown = |frequency: &str| {
         let words = ["show", run.to_str().expect("UTF-8"), "--frequency", frequency];

@@ -62,6 +62,17 @@ impl Isa {
         Isa(InstructionSet::Portable)
     }
 
+    /// Floats of a register.
+    pub fn lanes(self) -> usize {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => 16,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => 8,
+            _ => 4,
+        }
+    }
+
     /// Which one it is.
     pub fn set(self) -> InstructionSet {
         self.0

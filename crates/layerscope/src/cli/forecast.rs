@@ -6,13 +6,11 @@
 use crate::measure::event::Event;
 use crate::measure::outlook::Outlook;
 
-/// Guesses, where nothing was measured yet: operations a second of a thread, and bytes a second from the disk and through the hash.
-const FLOPS: f64 = 2e10;
+/// A guess, where nothing was measured yet: bytes a second from the disk and through the hash.
 const BYTES: f64 = 5e8;
-/// What states cost beside the model that makes them.
-const WITH_STATISTICS: f64 = 1.4;
-/// A rate is worth something after so many seconds.
+/// A rate is worth something after so many seconds; that of the pilot, which is all there is then, sooner.
 const SOME_TIME: f64 = 0.3;
+const LITTLE_TIME: f64 = 0.05;
 
 /// The parts of a run, in their order. Weights are read and hashed while the text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +75,8 @@ impl Current {
     /// Work a second of this process, once there is something to say.
     pub fn rate(&self) -> Option<f64> {
         let (seconds, work) = (self.advanced - self.begun, self.done - self.first);
-        (seconds >= SOME_TIME && work > 0.0).then(|| work / seconds)
+        let enough = if self.phase == Phase::Pilot { LITTLE_TIME } else { SOME_TIME };
+        (seconds >= enough && work > 0.0).then(|| work / seconds)
     }
 
     /// Seconds until its end by its own rate. Work is told piece by piece: while one goes on the time falls, but not to nothing.
@@ -124,6 +123,7 @@ impl Forecast {
                 }
                 (Phase::Reading, fraction.unwrap_or(progress.bytes as f64), fraction.map(|_| 1.0))
             }
+            Event::Importing { states, of } => (Phase::Reading, *states as f64, Some(*of as f64)),
             Event::Loading { bytes, of } => (Phase::Loading, *bytes as f64, Some(*of as f64)),
             Event::Hashing { bytes, of } => (Phase::Hashing, *bytes as f64, Some(*of as f64)),
             Event::Pilot { tokens, of } => (Phase::Pilot, *tokens as f64, Some(*of as f64)),
@@ -179,7 +179,7 @@ impl Forecast {
     fn expected(&self, phase: Phase, now: f64) -> Option<f64> {
         // Of a merge nobody knows more than how far it is.
         let Some(outlook) = self.outlook else { return (self.current?.phase != phase).then_some(0.0) };
-        let guess = outlook.flops_per_token * WITH_STATISTICS / (FLOPS * outlook.threads.max(1) as f64);
+        let guess = outlook.token_seconds;
         let each = self.seconds_per_token.unwrap_or(guess);
         let beside = |bytes: u64| (bytes as f64 / BYTES - (now - self.begun)).max(0.0);
         match phase {
@@ -192,8 +192,7 @@ impl Forecast {
             Phase::Tables => {
                 let slower = if guess > 0.0 { (each / guess).clamp(0.2, 20.0) } else { 1.0 };
                 let sample = self.tokens?.min(outlook.sample as f64);
-                let flops = outlook.table_flops + outlook.pair_flops * sample * sample;
-                Some(flops / (FLOPS * outlook.threads.max(1) as f64) * slower)
+                Some((outlook.table_seconds + outlook.pair_seconds * sample * sample) * slower)
             }
         }
     }
@@ -207,11 +206,10 @@ mod tests {
     const OUTLOOK: Outlook = Outlook {
         weights: 1_000_000_000,
         hashed: 500_000_000,
-        flops_per_token: 2e7,
-        table_flops: 2e10,
-        pair_flops: 5e3,
+        token_seconds: 7e-4,
+        table_seconds: 0.5,
+        pair_seconds: 1.25e-7,
         sample: 2000,
-        threads: 2,
     };
 
     fn measuring(tokens: u64) -> Event<'static> {
@@ -260,7 +258,7 @@ mod tests {
     #[test]
     fn what_an_earlier_process_did_is_no_rate() {
         let mut forecast = Forecast::default();
-        forecast.hear(&Event::Ahead(Outlook { table_flops: 0.0, pair_flops: 0.0, ..OUTLOOK }), 0.0);
+        forecast.hear(&Event::Ahead(Outlook { table_seconds: 0.0, pair_seconds: 0.0, ..OUTLOOK }), 0.0);
         forecast.hear(&measuring(8000), 10.0);
         let current = forecast.hear(&measuring(8100), 11.0).expect("a phase");
         assert_eq!((current.rate(), current.fraction()), (Some(100.0), Some(0.81)));

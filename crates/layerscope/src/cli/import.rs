@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use super::print;
 use super::progress::Display;
-use super::{print, say};
 use crate::collector::import::{ImportOptions, import};
 use crate::collector::{CollectorSettings, ModelNote};
 use crate::error::Result;
+use crate::measure::event::Event;
 use crate::process::cancel::CancelToken;
 use crate::settings::{parse, wrong};
 use crate::store::write::refuse_run;
@@ -52,13 +53,10 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     CancelToken::end_on_signals("interrupted: the files are as they were; the same command imports them again")?;
     refuse_run(&arguments.out, arguments.overwrite)?;
-    let collector = import(&arguments.files, &arguments.options, &arguments.settings()?, &mut |line| {
-        if !arguments.quiet {
-            say(line);
-        }
-    })?;
     let mut display = Display::new(arguments.quiet, false);
-    let finished = collector.finish_shown(&arguments.out, &HashMap::new(), arguments.overwrite, &mut |event| display.show(event));
+    let mut show = |event: Event<'_>| display.show(event);
+    let collector = import(&arguments.files, &arguments.options, &arguments.settings()?, &mut show);
+    let finished = collector.and_then(|own| own.finish_shown(&arguments.out, &HashMap::new(), arguments.overwrite, &mut show));
     display.end();
     print(&overview(&finished?.folder)?)
 }

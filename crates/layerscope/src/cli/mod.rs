@@ -161,8 +161,11 @@ pub fn run(words: Vec<OsString>) -> u8 {
 /// The parser's words in one line, without the usage that `--help` shows.
 fn usage_line(problem: &str) -> String {
     let is_said = |line: &&str| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information");
-    let words: Vec<&str> = problem.lines().map(str::trim).filter(is_said).collect();
-    format!("{}; see --help", words.join(" ").trim_start_matches("error: "))
+    let lines: Vec<&str> = problem.lines().map(str::trim).filter(is_said).collect();
+    // Arguments and possible values belong to what stands before them; anything else is said apart.
+    let between = |line: &str| if ["--", "<", "["].iter().any(|start| line.starts_with(start)) { " " } else { "; " };
+    let parts = lines.iter().enumerate().flat_map(|(at, line)| [if at == 0 { "" } else { between(line) }, line]);
+    format!("{}; see --help", parts.collect::<String>().trim_start_matches("error: "))
 }
 
 /// A line for the user on standard error, in characters that a terminal only shows.

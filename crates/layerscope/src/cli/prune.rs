@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::print;
 use crate::error::Result;
+use crate::process::cancel::CancelToken;
 use crate::store::prune::prune;
 
 #[derive(clap::Args)]
@@ -20,6 +21,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    CancelToken::end_on_signals("interrupted: the runs are whole; the same command goes on")?;
     let keep = arguments.keep.as_deref().unwrap_or("all").parse()?;
     let states = arguments.states.as_deref().map(str::parse).transpose()?;
     arguments.runs.iter().try_for_each(|run| print(&format!("{}: {}", run.display(), prune(run, keep, states)?.line())))

@@ -140,6 +140,10 @@ fn told(event: &Event<'_>, current: Current, now: f64) -> (Vec<String>, Value) {
             let (documents, tokens, bytes, total) = (progress.kept, progress.tokens, progress.bytes, progress.total_bytes);
             (details, json!({ "documents": documents, "tokens": tokens, "bytes": bytes, "total_bytes": total }))
         }
+        Event::Importing { states, of } => {
+            let details = [Some(format!("{} of {}", grouped(*states as usize), counted(*of, "state"))), per_second(rate, "states")];
+            (details.into_iter().flatten().collect(), json!({ "states": states, "total_states": of }))
+        }
         Event::Pilot { tokens, of } => {
             let details = [Some(counted(*tokens, "token")), per_second(rate, "tokens")].into_iter().flatten().collect();
             (details, json!({ "tokens": tokens, "total_tokens": of }))

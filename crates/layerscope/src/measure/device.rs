@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use layerscope_compute::cpu::Isa;
 use layerscope_compute::{ComputeDtype, Cpu, Reference};
 use layerscope_cuda::Cuda;
 use layerscope_stats::Accumulate;
@@ -103,6 +104,15 @@ impl Device {
     /// Tokens of a batch unless told otherwise: a GPU has many processors to keep busy.
     pub fn batch_tokens(self) -> usize {
         if let Device::Cuda(_) = self { 16_384 } else { 512 }
+    }
+
+    /// Operations a second of one of its workers, about: for a first guess of the time.
+    pub fn flops(self) -> f64 {
+        match self {
+            Device::Cpu => 4e9 * Isa::detect().lanes() as f64,
+            Device::Cuda(_) => 5e13,
+            Device::Reference => 1e8,
+        }
     }
 
     /// Does work on this device, with products in these numbers.

@@ -26,6 +26,13 @@ pub enum Event<'a> {
     Ahead(Outlook),
     /// The text is being read.
     Reading(layerscope_corpus::Progress),
+    /// States that were computed elsewhere are being read.
+    Importing {
+        /// Those of a file, or of files that are layers of the same tokens, that are done at all layers.
+        states: u64,
+        /// All of them.
+        of: u64,
+    },
     /// The weights are being read, and nothing else can be done meanwhile.
     Loading {
         /// Bytes done.

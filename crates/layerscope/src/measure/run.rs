@@ -14,7 +14,7 @@ use super::text::{Found, Text, expect_same_text};
 use super::waiting::hashed;
 use super::{several, split};
 use crate::checkpoint::tokenizer::load_tokenizer;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::process::cancel::CancelToken;
 use crate::process::system;
 use crate::settings::parse::ignored_scheduler;
@@ -103,7 +103,11 @@ fn states_of(bound: &BoundPlan, cancel: &CancelToken, show: &mut Show<'_>) -> Re
     work.mend(&mut |line| warn(line, &mut warnings, show))?;
     let sizes = vec![BatchSize::everywhere(plan.batch_tokens)];
     let journey = Journey { bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show, passed: 0, sizes };
-    let written = Some(plan.device().run(plan.dtype, journey)??);
+    let written = plan.device().run(plan.dtype, journey).flatten();
+    if written.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Usage | ErrorKind::Refused | ErrorKind::Model)) {
+        work.abandon();
+    }
+    let written = Some(written?);
     let timings = Some(work.timings().timings());
     work.retire()?;
     Ok(Measured { store, work, written, warnings, timings })

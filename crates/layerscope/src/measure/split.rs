@@ -70,7 +70,8 @@ pub fn measure(plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut Show<
         measure_whole(part.clone(), folder, None, cancel, &mut |event| match event {
             // What parts have in common is said of the first that is measured now, and there is more to do after each.
             Event::Finished(_) => {}
-            Event::Note(_) | Event::Estimate(_) if is_complete || is_told => {}
+            Event::Note(_) if is_complete || is_told => {}
+            Event::Estimate(_) if is_complete => {}
             Event::Warning(line) if warned.contains(&line.flags()) => {}
             Event::Warning(line) => {
                 warned.push(line.flags());
@@ -80,7 +81,7 @@ pub fn measure(plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut Show<
         })?;
         is_told |= !is_complete;
     }
-    show(Event::note(format!("merging {}", counted(count as u64, "part"))));
+    show(Event::note(format!("merging {} into the run of the whole, which takes its own room on the disk", counted(count as u64, "part"))));
     let folders: Vec<PathBuf> = plans.iter().map(|part| part.out.clone()).collect();
     let manifest = merge_folders(&folders, &plan.out, MergeSettings { overwrite: true, allow_devices: false }, cancel, show)?;
     if plan.overwrite {

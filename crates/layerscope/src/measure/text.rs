@@ -184,7 +184,9 @@ const FEW_DOCUMENTS: u64 = 1000;
 /// A warning where the sample of a preset, which is made for large corpora, leaves little of a small one.
 pub fn little_left(choices: &Choices, counters: &Counters) -> Option<Line> {
     let Counters { kept, records, .. } = *counters;
-    let is_little = choices.is_of_preset("sample") && kept < FEW_DOCUMENTS && counters.unsampled > 0;
+    // A larger sample gives no more than the limit.
+    let is_limit = choices.text("limit").is_some_and(|limit| limit == kept.to_string());
+    let is_little = choices.is_of_preset("sample") && kept < FEW_DOCUMENTS && counters.unsampled > 0 && !is_limit;
     is_little.then(|| {
         line![
             format!("{} of {} left by the preset's ", grouped(kept as usize), counted_are(records, "document")),

@@ -222,6 +222,13 @@ impl Work {
         (self.seconds(), self.timings.timings())
     }
 
+    /// A command that was refused before there was a plan leaves nothing behind.
+    pub fn abandon(&self) {
+        if !self.replacing && !self.store.path(PLAN).exists() {
+            let _ = replaced::empty(&self.out.join(WORK));
+        }
+    }
+
     /// Removes the whole folder. The run is complete: what cannot be removed, by a fault of the disk or because somebody waits for the
     /// lock, is left.
     pub fn remove(mut self) {

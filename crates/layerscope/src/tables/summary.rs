@@ -32,12 +32,15 @@ pub fn few_groups(layers: &Table, frequency: Option<Frequency>) -> Option<String
     let is_count = |row: &usize| layers.text("selection", *row) == Some("selected") && layers.text("measure", *row) == Some("groups");
     let fewest = (0..layers.rows()).filter(is_count).filter_map(|row| layers.real("value", row)).reduce(f64::min)? as u64;
     let range = setting("frequency").to(format!("{minimum}:{maximum}"));
-    let line = line![
-        format!("{} selected by ", if fewest == 1 { "1 group is".to_owned() } else { format!("{fewest} groups are") }),
-        range,
-        format!(": slopes over fewer than {FEW_GROUPS} depend on single groups; give more text, or a wider "),
-        setting("frequency")
-    ];
+    let line = match fewest {
+        0 => line!["no group is selected by ", range, " at some layer; give more text, or a wider ", setting("frequency")],
+        _ => line![
+            format!("{} selected by ", if fewest == 1 { "1 group is".to_owned() } else { format!("{fewest} groups are") }),
+            range,
+            format!(": slopes over fewer than {FEW_GROUPS} depend on single groups; give more text, or a wider "),
+            setting("frequency")
+        ],
+    };
     (fewest < FEW_GROUPS as u64).then(|| line.flags())
 }
 
@@ -169,6 +172,8 @@ mod tests {
         let frequency = |minimum| Some(Frequency { minimum, maximum: 100 });
         let line = "1 group is selected by --frequency 5:100: slopes over fewer than 30 depend on single groups; give more text, or a wider --frequency";
         assert_eq!(few_groups(&table(1, 1.0), frequency(5)).as_deref(), Some(line));
+        let none = "no group is selected by --frequency 5:100 at some layer; give more text, or a wider --frequency";
+        assert_eq!(few_groups(&table(0, 0.0), frequency(5)).as_deref(), Some(none));
         assert!(few_groups(&table(9, 29.0), frequency(5)).is_some_and(|line| line.starts_with("29 groups are selected by ")));
         assert_eq!((few_groups(&table(9, 30.0), frequency(5)), few_groups(&table(9, 1.0), None)), (None, None));
     }

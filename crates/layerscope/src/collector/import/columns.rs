@@ -12,11 +12,11 @@ use parquet::errors::Result as ParquetResult;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescPtr;
 
-use super::memory::Room;
 use super::sources::FileLayer;
-use super::{ImportOptions, collector_for, in_file};
-use crate::collector::{Collector, CollectorSettings, GroupsOf, StateRows};
+use super::{Reading, collector_for, in_file};
+use crate::collector::{GroupsOf, StateRows};
 use crate::error::{Error, Result};
+use crate::measure::event::{Event, Show};
 use crate::store::point_name::PointName;
 use layerscope_error::{line, setting};
 
@@ -51,14 +51,8 @@ impl Column {
 }
 
 /// Enters the states of one file, row group by row group. Without a column of layers, all are of the layer that its name tells.
-pub(super) fn read(
-    path: &Path,
-    layer: &FileLayer,
-    options: &ImportOptions,
-    settings: &CollectorSettings,
-    room: &mut Room,
-    collector: &mut Option<Collector>,
-) -> Result<()> {
+pub(super) fn read(path: &Path, layer: &FileLayer, reading: &mut Reading<'_>, show: &mut Show<'_>) -> Result<()> {
+    let Reading { options, settings, room, collector, .. } = reading;
     let file = File::open(path).map_err(|source| Error::io(path, source))?;
     let file = guarded(|| layerscope_parquet::open(file)).map_err(|problem| damaged(path, &problem))?;
     let columns = Column::all(&file);
@@ -86,7 +80,9 @@ pub(super) fn read(
     let layers = find(None, &["layer"])?.filter(|_| options.layer.is_none());
     let only = if layers.is_some() { 0 } else { layer.number(options)? };
     let mut first = 0;
+    let of = u64::try_from(file.metadata().file_metadata().num_rows()).unwrap_or(0);
     for number in 0..file.num_row_groups() {
+        show(Event::Importing { states: first as u64, of });
         let numbers = usize::try_from(file.metadata().row_group(number).column(states.at).num_values()).unwrap_or(0);
         room.expect(path, numbers.saturating_mul(2 * size_of::<f32>() + 2 * size_of::<i16>()))?;
         let group = guarded(|| file.get_row_group(number)).map_err(|problem| damaged(path, &problem))?;

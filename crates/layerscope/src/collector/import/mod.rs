@@ -18,6 +18,7 @@ use layerscope_error::line;
 
 use crate::collector::{Collector, CollectorSettings, GroupsOf, StateRows};
 use crate::error::{Error, Result};
+use crate::measure::event::{Event, Show};
 use crate::store::point_name::PointName;
 use arrays::{Array, Arrays};
 use layout::{Layout, Matrix, Opened, has_layers};
@@ -56,14 +57,14 @@ pub struct ImportOptions {
 /// Rows that are read at once.
 const ROWS: usize = 4096;
 
-/// Reads files of states into a collector, which the first of them makes. The files decide `dim` of the settings. `say` hears what is read,
+/// Reads files of states into a collector, which the first of them makes. The files decide `dim` of the settings. `show` is told what is read,
 /// and what was understood of it.
-pub fn import(files: &[PathBuf], options: &ImportOptions, settings: &CollectorSettings, say: &mut dyn FnMut(&str)) -> Result<Collector> {
+pub fn import(files: &[PathBuf], options: &ImportOptions, settings: &CollectorSettings, show: &mut Show<'_>) -> Result<Collector> {
     // Bad settings are refused before any file is read.
     CollectorSettings { dim: 1, ..settings.clone() }.check()?;
     let mut reading = Reading { options, settings, room: Room::new(options)?, collector: None, documents: 0, understood: String::new() };
     for source in sources(files, options)? {
-        reading.source(&source, say)?;
+        reading.source(&source, show)?;
     }
     reading.collector.ok_or_else(|| Error::usage("there are no files to import".to_owned()))
 }
@@ -82,33 +83,33 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Files that may be layers of the same tokens, or a single one.
-    fn source(&mut self, files: &[(PathBuf, FileLayer)], say: &mut dyn FnMut(&str)) -> Result<()> {
+    fn source(&mut self, files: &[(PathBuf, FileLayer)], show: &mut Show<'_>) -> Result<()> {
         if let [(path, layer)] = files
             && path.extension().is_some_and(|end| end == "parquet")
         {
-            say(&format!("reading {}", path.display()));
-            return columns::read(path, layer, self.options, self.settings, &mut self.room, &mut self.collector);
+            show(Event::note(format!("reading {}", path.display())));
+            return columns::read(path, layer, self, show);
         }
         let open = |(path, layer): &(PathBuf, FileLayer)| Ok((Arrays::open(path, self.room.left())?, layer.clone()));
         let opened: Vec<Opened> = files.iter().map(open).collect::<Result<_>>()?;
         // Where every file has all layers, its number is another one.
         match opened.len() > 1 && opened.iter().any(|file| has_layers(file, self.options)) {
-            true => opened.chunks(1).try_for_each(|file| self.arrays(file, say)),
-            false => self.arrays(&opened, say),
+            true => opened.chunks(1).try_for_each(|file| self.arrays(file, show)),
+            false => self.arrays(&opened, show),
         }
     }
 
-    fn arrays(&mut self, files: &[Opened], say: &mut dyn FnMut(&str)) -> Result<()> {
+    fn arrays(&mut self, files: &[Opened], show: &mut Show<'_>) -> Result<()> {
         let layout = Layout::of(files, self.options, self.documents)?;
         self.room.expect_points(layout.path, &layout.points(), layout.dim, layout.rows, layout.groups.as_deref(), self.settings)?;
-        files.iter().for_each(|(arrays, _)| say(&format!("reading {}", arrays.path.display())));
+        files.iter().for_each(|(arrays, _)| show(Event::note(format!("reading {}", arrays.path.display()))));
         let understood = layout.understood();
         if understood != self.understood {
-            say(&understood);
+            show(Event::note(understood.clone()));
             self.understood = understood;
         }
         self.documents += layout.numbered;
-        read(&layout, self.settings, &mut self.collector)
+        read(&layout, self.settings, &mut self.collector, show)
     }
 }
 
@@ -126,10 +127,11 @@ fn collector_for<'a>(collector: &'a mut Option<Collector>, dim: usize, path: &Pa
 }
 
 /// Enters the states of one file, some rows at all layers after another.
-fn read(layout: &Layout<'_>, settings: &CollectorSettings, collector: &mut Option<Collector>) -> Result<()> {
+fn read(layout: &Layout<'_>, settings: &CollectorSettings, collector: &mut Option<Collector>, show: &mut Show<'_>) -> Result<()> {
     let collector = collector_for(collector, layout.dim, layout.path, settings)?;
     let mut start = 0;
     while start < layout.rows {
+        show(Event::Importing { states: start as u64, of: layout.rows as u64 });
         let end = layout.end_of_piece(start, ROWS);
         let range = start..end;
         let read: Vec<(PointName, Vec<f32>)> = match &layout.states {

@@ -55,8 +55,8 @@ pub struct Comparison {
     pub massive: Vec<String>,
     /// The selection that the overview shows of each measure and variant.
     leading: HashMap<(String, Option<String>), &'static str>,
-    /// Whether errors over blocks of documents could have been had, and were not asked for.
-    lacks_errors: bool,
+    /// Runs that could have had errors over blocks of documents, which were not asked for.
+    without_confidence: Vec<usize>,
 }
 
 /// One measure at one place.
@@ -141,8 +141,10 @@ impl Comparison {
         let named = rows.iter().map(|row| (row.key.measure.clone(), row.key.variant.clone())).collect::<HashSet<_>>();
         let lead = |name: (String, Option<String>)| Some((name.clone(), measured.selection(states, &name.0, name.1.as_deref())?));
         let leading = named.into_iter().filter_map(lead).collect();
-        let lacks_errors = runs.iter().any(|run| run.manifest.setting("confidence").is_some_and(|value| value == "false"));
-        Ok(Comparison { labels, rows, notes: differences(&runs.iter().collect::<Vec<_>>()), states, massive, leading, lacks_errors })
+        let is_without = |run: &usize| runs[*run].manifest.setting("confidence").is_some_and(|value| value == "false");
+        let without_confidence = (0..runs.len()).filter(is_without).collect();
+        let notes = differences(&runs.iter().collect::<Vec<_>>());
+        Ok(Comparison { labels, rows, notes, states, massive, leading, without_confidence })
     }
 
     /// Whether a curve is of the selection that the summary of a run shows first.

@@ -23,8 +23,8 @@ const OVERVIEW: [(&str, &str, Option<&str>); 9] = [
     ("intrinsic dimension (TwoNN)", "intrinsic_dimension", Some("twonn")),
 ];
 
-/// What to say where a run was measured without `--confidence`.
-const NO_ERRORS: &str = "no standard errors of Q and the mean cosine: measure with --confidence to get them";
+/// Measures that have standard errors only with `--confidence`.
+const WITH_CONFIDENCE: [&str; 2] = ["q", "mean_cosine"];
 
 /// A row, and a run that is compared with the first.
 struct Pair<'a> {
@@ -134,8 +134,7 @@ impl Comparison {
             let rows = &self.rows[block.clone()];
             let key = &rows[0].key;
             // Errors that were asked for are shown, whatever selection they are of.
-            let adds_errors = is_of(&key.selection, self.states)
-                && (rows.iter().any(|row| has_paired(&row.differences)) || (has_errors(rows) && !self.leading_has_errors(key)));
+            let adds_errors = rows.iter().any(|row| has_paired(&row.differences)) || (has_errors(rows) && !self.leading_has_errors(key));
             let is_shown = self.leads(key) || adds_errors;
             let known =
                 OVERVIEW.iter().find(|(_, measure, variant)| (key.measure.as_str(), key.variant.as_deref()) == (*measure, *variant));
@@ -153,10 +152,18 @@ impl Comparison {
                 lines.extend(self.block(&letters, block));
             }
         }
-        if self.lacks_errors {
-            lines.extend([String::new(), NO_ERRORS.to_owned()]);
-        }
+        lines.extend(self.about_errors(&letters).into_iter().flat_map(|line| [String::new(), line]));
         lines.join("\n")
+    }
+
+    /// Which runs have no standard errors of what is shown, and how to get them.
+    fn about_errors(&self, letters: &[String]) -> Option<String> {
+        let is_shown = self.rows.iter().any(|row| WITH_CONFIDENCE.contains(&row.key.measure.as_str()));
+        let without: Vec<&str> = self.without_confidence.iter().map(|run| letters[*run].as_str()).collect();
+        let (last, others) = without.split_last().filter(|_| is_shown)?;
+        let (runs, have) =
+            if others.is_empty() { ((*last).to_owned(), "has") } else { (format!("{} and {last}", others.join(", ")), "have") };
+        Some(format!("{runs} {have} no standard errors of Q and the mean cosine: measure with --confidence to get them"))
     }
 
     /// Whether the rows of a measure that lead have standard errors.
