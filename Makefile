@@ -30,7 +30,11 @@ test: lint $(MINILM)/config.json $(NVRTC) ## Every test that needs only a Rust t
 	LAYERSCOPE_MINILM=$(abspath $(MINILM)) LAYERSCOPE_NVRTC=1 cargo test --release --workspace --no-fail-fast
 	NO_NODE=1 PYTHON=$(PYTHON) tools/test_page.sh
 	PYTHON=$(PYTHON) tools/check_pdfs.sh
-	$(MAKE) --no-print-directory test-python
+	$(MAKE) --no-print-directory lint-workflows test-python
+
+lint-workflows: $(PACKAGE)/ready ## The workflows for continuous integration and releases: their schema, and what must not be in them
+	$(PACKAGE)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(PACKAGE)/bin/zizmor --offline --quiet --config .github/zizmor.yml .github/workflows
 
 test-python: $(PACKAGE)/ready ## The Python package: its wheel in a fresh environment, without torch
 	$(call install_wheel,$(PACKAGE)/bin/python)
@@ -174,4 +178,4 @@ $(OTHERS)/ready: tools/cross_check_requirements.txt $(VENV)/ready
 	$(REFERENCE) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(OTHERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/reference.pth"
 	touch $@
 
-.PHONY: help test test-python test-all test-gpu bench-gpu fuzz program dist lint bench reference book fixtures pictures parity
+.PHONY: help test lint-workflows test-python test-all test-gpu bench-gpu fuzz program dist lint bench reference book fixtures pictures parity
