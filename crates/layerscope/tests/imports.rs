@@ -172,6 +172,7 @@ fn files_are_the_layers_that_their_names_tell() {
     let (said, q) = import_files(&folder, &["layer_10.npy", "layer_0.npy", "layer_2.npy"], &[]).expect("layers");
     assert_eq!(q, [(0, 4.0, 5), (2, 36.0, 5), (10, 484.0, 5)]);
     assert!(said.contains("layers 0, 2, 10, a file each; axes token,component; 4 components; no groups, no documents"), "{said}");
+    assert!(said.contains("no states are kept without documents and positions"), "{said}");
     assert_eq!(import_files(&folder, &["layer_2.npy"], &[]).expect("a layer").1, [(2, 36.0, 5)]);
     assert_eq!(import_files(&folder, &["layer_0.npy", "layer_2.npy"], &["--layer", "7"]).expect("one layer").1, [(7, 20.0, 10)]);
     let refused = |files: &[&str], flags: &[&str]| import_files(&folder, files, flags).expect_err("refused");

@@ -110,7 +110,11 @@ impl<'a> Layout<'a> {
             with("positions", self.positions.is_some()),
         ];
         let mask = if self.mask.is_some() { ", attention mask" } else { "" };
-        format!("{layers}{from}; axes {}; {} components; {}{mask}", self.axes.name(), self.dim, who.join(", "))
+        let kept = match (&self.documents, &self.positions) {
+            (Some(_), Some(_)) => "",
+            _ => "; no states are kept without documents and positions, and there is no intrinsic dimension",
+        };
+        format!("{layers}{from}; axes {}; {} components; {}{mask}{kept}", self.axes.name(), self.dim, who.join(", "))
     }
 
     /// The points that have states in it. A file of no states can claim any number of layers.
