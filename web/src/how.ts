@@ -22,6 +22,14 @@ const SELECTIONS: Record<string, string> = {
 
 export const selectionTitle = (name: string): string => SELECTIONS[name] ?? name;
 
+/** The same in few words, for a choice that must fit a phone. */
+const SHORT: Record<string, string> = {
+  selected: "groups in range", sample: "kept sample",
+  typical: "all but massive states", typical_selected: "groups in range, no massive states", typical_sample: "kept sample, no massive states",
+};
+
+export const selectionOption = (name: string): string => SHORT[name] ?? selectionTitle(name);
+
 /** What the variants are. */
 const VARIANTS: Record<string, string> = {
   corpus: "from the covariance of the whole corpus", batch4096: "mean over batches of 4096 states of the sample",
@@ -30,8 +38,17 @@ const VARIANTS: Record<string, string> = {
   mle: "Levina–Bickel with MacKay–Ghahramani averaging, k = 20", unbiased: "without the bias of plug-in values: V n/(n−1) and M − V/(n−1) for n ≥ 2, V within and between as in an analysis of variance", default: "over v and −v", machina: "over v as the eigen-solver returns it",
 };
 
+export const variantTitle = (name: string): string => VARIANTS[name] ?? name;
+
+export interface Behind {
+  variant?: string | null;
+  selection?: string;
+  /** With and without massive states, whatever the switch says. */
+  both?: boolean;
+}
+
 /** Formula and source of these measures, and the commands of these runs. */
-export function howMeasured(book: Book, runs: Run[], measures: string[], variant?: string | null, selection?: string): Node {
+export function howMeasured(book: Book, runs: Run[], measures: string[], { variant, selection, both }: Behind = {}): Node {
   const rows = measures.map((name) => {
     const measure = book.measures.get(name);
     return [h("dt", {}, measureTitle(name), " ", h("code", {}, name)), h("dd", {}, ...(measure ? [definition(measure), " In the book: ", bookPage(measure.family), "."] : prose("See `layerscope measures`.")))];
@@ -39,21 +56,21 @@ export function howMeasured(book: Book, runs: Run[], measures: string[], variant
   return h("div", {},
     h("dl", {}, ...rows.flat(),
       ...(variant ? [h("dt", {}, "Variant ", h("code", {}, variant)), h("dd", {}, ...prose(VARIANTS[variant] ?? "see `layerscope measures`"))] : []),
-      ...(selection ? [h("dt", {}, "Over"), h("dd", {}, selectionTitle(ofStates(selection)))] : []), ...statesRows(runs)),
+      ...(selection ? [h("dt", {}, "Over"), h("dd", {}, selectionTitle(ofStates(selection)))] : []), ...statesRows(runs, both)),
     commands(runs));
 }
 
 /** Definitions instead of single measures. */
-export function howDefined(runs: Run[], definitions: [string, string][]): Node {
-  return h("div", {}, h("dl", {}, ...definitions.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]), ...statesRows(runs)), commands(runs));
+export function howDefined(runs: Run[], definitions: [string, string][], both = false): Node {
+  return h("div", {}, h("dl", {}, ...definitions.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]), ...statesRows(runs, both)), commands(runs));
 }
 
 /** Which states are meant, where some are massive. */
-function statesRows(runs: Run[]): Node[] {
+function statesRows(runs: Run[], both = false): Node[] {
   if (massiveRuns().length === 0) return [];
   const threshold = Number(runs[0]?.manifest.settings?.massive?.value);
   const massive = `those whose norm is more than ${Number.isFinite(threshold) ? count(threshold) : "10"} times the median norm of the point`;
-  return [h("dt", {}, "States"), h("dd", {}, states() === "typical" ? `all but the massive ones, ${massive}` : `all, massive ones too: ${massive}`)];
+  return [h("dt", {}, "States"), h("dd", {}, both ? `all of them, and all but the massive ones: ${massive}` : states() === "typical" ? `all but the massive ones, ${massive}` : `all, massive ones too: ${massive}`)];
 }
 
 /** The commands that make these runs again. */

@@ -52,7 +52,10 @@ export function states(): States {
 }
 
 /** The selection of the tables that holds the states that are shown, where all of them are `all`, `selected` or `sample`. */
-export const ofStates = (selection: string): string => (states() === "typical" ? (TYPICAL[selection] ?? selection) : selection);
+export const ofStates = (selection: string): string => (states() === "typical" ? typicalOf(selection) : selection);
+
+/** The same without the massive ones; a selection that has no counterpart stays what it is. */
+export const typicalOf = (selection: string): string => TYPICAL[selection] ?? selection;
 
 /** The selection of all states behind one without the massive ones; null for any other. */
 export const behind = (selection: string): string | null => ALL[selection] ?? null;

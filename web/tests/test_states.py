@@ -1,5 +1,7 @@
 """The switch between typical and all states: what every view shows is what the tables say of the states that are chosen."""
 
+import re
+import statistics
 import unittest
 
 from pages import VIEWS, PageTest, table
@@ -8,6 +10,10 @@ RUN = "sinks-0"
 LAYER = 6  # where some states are massive
 SELECTIONS = {"typical": ("typical", "typical_selected", "typical_sample"), "all": ("all", "selected", "sample")}
 WORDS = {"typical": "without massive states", "all": "massive states included"}
+
+# What a measure is over, in the order in which one is chosen.
+OVER = {"selected": "groups in the run's frequency range", "all": "all states", "sample": "the kept sample of states"}
+DECOMPOSED = {**OVER, "typical": "all states but the massive ones", "typical_selected": "groups in the run's frequency range, without massive states"}
 
 
 def value(measure, selection, layer=LAYER, point="block", run=RUN, **where):
@@ -133,6 +139,12 @@ class States(PageTest):
             self.assertIn(WORDS[states].capitalize(), page.inner_text("main .figure .note >> nth=0"))
             offered = page.locator('label:text-is("Over") + select option').all_text_contents()
             self.assertEqual(len(offered), 2, "the switch chooses the rest")
+            self.assertIn(f"Over {OVER['selected']}.", page.inner_text("main .figure .note >> nth=0"))
+            parts = page.locator("#figure-decomposition-decoder-sinks")
+            over = next(name for name in [selected, everything] if table(RUN, "layers", measure="m_over_q", selection=name))
+            self.assertEqual(parts.locator(".note").inner_text(), f"Over {DECOMPOSED[over]}.")
+            for row in self.csv(page, parts.locator("button:text-is('CSV')")):
+                self.assertEqual(float(row["m_over_q"]), value("m_over_q", over, row["layer"], row["point"]))
             rows = self.csv(page, page.locator("#figure-agreement button:text-is('CSV')"))
             for row in rows:
                 if row["model"] == "decoder-sinks":
@@ -205,16 +217,44 @@ class States(PageTest):
         cells = first.locator("td").all_inner_texts()
         self.assertEqual((cells[0], cells[1]), (own[0]["position"] or "16 or later", f"{int(own[0]['count']):,}"))
         self.assertTrue(cells[4].startswith(f"{own[0]['component_1']}: "), cells[4])
-        self.assertIn(f"{sum(int(row['count']) for row in own):,} massive states at layer {LAYER}", page.inner_text("#who caption"))
+        self.assertIn(f"{sum(int(row['count']) for row in own):,} massive states at layer {LAYER}", page.inner_text("#who > .note"))
         rows = self.csv(page, page.locator("#who button:text-is('CSV')"))
         self.assertEqual(len(rows), len(table(RUN, "massive")))
         rows = self.csv(page, page.locator("#figure-hidden-anisotropy_svd-decoder-sinks button:text-is('CSV')"))
-        for name, selection in [("all states", "all"), ("without massive states", "typical")]:
+        for name, selection in [(WORDS["all"], "all"), (WORDS["typical"], "typical")]:
             found = {(row["layer"], row["point"]): float(row["anisotropy_svd"]) for row in rows if row["states"] == name}
             self.assertEqual(found[(str(LAYER), "block")], value("anisotropy_svd", selection, variant="corpus"))
             self.assertEqual({row["selection"] for row in rows if row["states"] == name}, {selection})
         page = self.open("two", "massive")
         self.assertIn("No state is massive", page.inner_text("main"))
+
+    def test_what_massive_states_hide_is_drawn_over_what_it_says(self):
+        page = self.open("sinks", "massive?run=0")
+        page.wait_for_selector("#figure-hidden-slope_v_on_m-decoder-sinks svg")
+        self.settle(page)
+        seen = set()
+        for measure in ["anisotropy_svd", "mean_cosine", "m_over_q", "slope_v_on_m", "r2_v_on_m"]:
+            figure = page.locator(f"#figure-hidden-{measure}-decoder-sinks")
+            rows = self.csv(page, figure.locator("button:text-is('CSV')"))
+            known = {row["selection"] for row in table(RUN, "layers", measure=measure)}
+            over = next(selection for selection in OVER if selection in known)  # as everywhere on the page
+            seen.add(over)
+            self.assertTrue(figure.locator(".note").inner_text().startswith(f"Over {OVER[over]}"), measure)
+            self.assertEqual({(row["states"], row["selection"]) for row in rows}, {(WORDS["all"], over), (WORDS["typical"], "typical" if over == "all" else f"typical_{over}")})
+            for row in rows:
+                own = table(RUN, "layers", measure=measure, **{name: row[name] for name in ["selection", "variant", "layer", "point"]})
+                self.assertEqual([one["value"] and float(one["value"]) for one in own], [row[measure] and float(row[measure])])
+            names = figure.locator("svg > g > text").all_text_contents()
+            for name, path in zip([WORDS["all"], WORDS["typical"]], figure.locator('svg path[fill="none"]').all()):
+                self.assertIn(name, names)
+                values = [float(row[measure]) for row in rows if row["states"] == name and row[measure] and not (row["layer"] == "12" and row["point"] == "block")]
+                heights = [float(step.split()[1].split("h")[0]) for step in re.split("[ML]", path.get_attribute("d"))[1:]]
+                self.assertEqual(len(heights), len(values))
+                if max(values) > min(values):
+                    self.assertLess(statistics.correlation(values, heights), -0.99999, f"{measure}, {name}")
+        self.assertEqual(seen, {"all", "selected"}, "not all are over the same")
+        page.click(".panel:has-text('What they hide') > .how summary")
+        self.assertIn("all of them, and all but the massive ones", page.inner_text(".panel:has-text('What they hide') > .how"))
 
     def test_training(self):
         for states, name in [("typical", "typical"), ("all", "all")]:
@@ -233,7 +273,7 @@ class States(PageTest):
         page.select_option('label:text-is("Step") + select', label="512")
         page.wait_for_selector("#who tbody tr")
         own = table("trained-0/steps/step512", "massive", layer=2)
-        self.assertIn(f"{sum(int(row['count']) for row in own):,} massive states", page.inner_text("#who caption"))
+        self.assertIn(f"{sum(int(row['count']) for row in own):,} massive states", page.inner_text("#who > .note"))
 
     def test_tables(self):
         for states, selections, page in self.both(f"tables?run=0&table=groups&at={LAYER}"):

@@ -11,6 +11,8 @@ export interface AxisOptions {
   domain: [number, number];
   label: string;
   log?: boolean;
+  /** Counts: nothing lies between two whole numbers. */
+  whole?: boolean;
   /** Ticks instead of the scale's own. */
   ticks?: { at: number; label: string }[];
 }
@@ -74,7 +76,9 @@ export function frame(options: FrameOptions): Frame {
     for (const tick of thinned(xTicks, x)) {
       const at = round(x(tick.at));
       inner.append(s("line", { x1: at, x2: at, y1: height, y2: height + 4, stroke: axis }));
-      inner.append(s("text", { x: at, y: height + 18, "text-anchor": "middle", fill: quiet }, tick.label));
+      // The last one does not reach beyond the paper.
+      const centre = Math.min(at, round(width + margin.right - textWidth(tick.label) / 2));
+      inner.append(s("text", { x: centre, y: height + 18, "text-anchor": "middle", fill: quiet }, tick.label));
     }
     inner.append(s("line", { x1: 0, x2: width, y1: height, y2: height, stroke: axis }));
     if (options.grid === false) inner.append(s("line", { x1: 0, x2: 0, y1: 0, y2: height, stroke: axis }));
@@ -89,7 +93,7 @@ export function frame(options: FrameOptions): Frame {
 
 function ticksOf(axis: AxisOptions, about: number): { at: number; label: string }[] {
   if (axis.ticks) return axis.ticks;
-  const ticks = scale(axis.domain, [0, 1], axis.log).ticks(about);
+  const ticks = scale(axis.domain, [0, 1], axis.log).ticks(about, axis.whole);
   return tickLabels(ticks).map((label, i) => ({ at: ticks[i]!, label }));
 }
 

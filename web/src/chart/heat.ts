@@ -32,7 +32,7 @@ export function heat(options: HeatOptions): SVGSVGElement {
   const share = options.log ? scale(domain, [0, 1], true) : scale(domain, [0, 1]);
   const left = Math.max(textWidth(options.yLabel), ...options.rows.map((row) => textWidth(row.label))) + 18;
   const right = 74;
-  const width = Math.max(80, options.width - left - right);
+  const width = Math.max(40, options.width - left - right);
   const cell = width / options.columns.length;
   const tall = Math.max(16, Math.min(28, 360 / options.rows.length));
   const height = tall * options.rows.length;
@@ -65,7 +65,7 @@ export function heat(options: HeatOptions): SVGSVGElement {
     if ((options.columns.length - 1 - j) % every === 0) body.append(s("text", { x: round((j + 0.5) * cell), y: height + 18, "text-anchor": "middle", fill: quiet }, column.label));
   });
   body.append(s("text", { x: width / 2, y: height + 38, "text-anchor": "middle" }, options.xLabel));
-  body.append(colourBar(width + 16, 0, height, domain, options.log ?? false));
+  body.append(colourBar(width + 16, 0, height, domain, options.log, options.whole));
   svg.append(s("text", { x: options.width - 4, y: 15, "text-anchor": "end" }, options.label));
   return svg;
 }
@@ -77,7 +77,7 @@ export function colourBar(x: number, y: number, height: number, domain: [number,
   for (let i = 0; i < parts; i++)
     group.append(s("rect", { x: 0, y: round((height * i) / parts), width: 12, height: round(height / parts + 0.5), fill: viridisColour(1 - (i + 0.5) / parts) }));
   const own = scale(domain, [height, 0], log);
-  const ticks = own.ticks(Math.max(2, Math.round(height / 50))).filter((tick) => !whole || Number.isInteger(tick));
+  const ticks = own.ticks(Math.max(2, Math.round(height / 50)), whole);
   tickLabels(ticks).forEach((label, i) => {
     const at = round(own(ticks[i]!));
     group.append(s("line", { x1: 12, x2: 15, y1: at, y2: at, stroke: theme().axis }), s("text", { x: 18, y: at, dy: "0.35em", fill: theme().quiet }, label));

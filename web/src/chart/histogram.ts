@@ -28,7 +28,7 @@ export function bars(options: HistogramOptions): SVGSVGElement {
   const made = frame({
     width: options.width, height: options.height, description: options.description,
     x: { domain: options.domain, label: options.label },
-    y: options.log ? { domain: [0.7, top * 1.2], log: true, label: options.yLabel } : { domain: [0, top * 1.18], label: options.yLabel },
+    y: { domain: options.log ? [0.7, top * 1.2] : [0, top * 1.18], log: options.log, whole: true, label: options.yLabel },
   });
   const step = made.width / options.counts.length;
   const [low, high] = options.domain;

@@ -43,7 +43,9 @@ export function lines(options: LinesOptions): SVGSVGElement {
   const points = options.series.flatMap((series) => [...series.points, ...(series.aside ? [series.aside] : [])]).filter((point) => drawable(point.y) && (!xLog || point.x > 0));
   const low = options.series.flatMap((series) => series.points.filter((point) => drawable(point.y)).flatMap((point) => [point.y - (point.se || 0), point.y + (point.se || 0)])).filter(drawable);
   const yDomain = options.y.domain ?? padded(points.length === 0 ? [1, 10] : extent([...points.map((point) => point.y), ...low]), log, options.bare ? 0.12 : 0.06);
-  const xDomain = options.x.domain ?? padded(points.length === 0 ? [1, 10] : extent(points.map((point) => point.x)), xLog, options.bare ? 0.02 : 0.025);
+  // Also where a value is undefined: neighbouring figures have the same axis.
+  const xs = options.series.flatMap((series) => [...series.points, ...(series.aside ? [series.aside] : [])].map((point) => point.x)).filter((x) => !xLog || x > 0);
+  const xDomain = options.x.domain ?? padded(xs.length === 0 ? [1, 10] : extent(xs), xLog, options.bare ? 0.02 : 0.025);
   const legend = options.legend === false || options.bare ? [] : legendRows(options.series, options.width - 20);
   const made = frame({
     width: options.width, height: options.height, bare: options.bare, description: options.description,

@@ -6,7 +6,8 @@ export interface Scale {
   range: [number, number];
   (value: number): number;
   invert(place: number): number;
-  ticks(about: number): number[];
+  /** About so many ticks; whole numbers only for counts. */
+  ticks(about: number, whole?: boolean): number[];
   /** The places of many values at once. */
   all(values: Float64Array, places: Float32Array): void;
 }
@@ -27,7 +28,7 @@ export function scale(domain: [number, number], range: [number, number], log = f
     if (log) for (let i = 0; i < values.length; i++) places[i] = shift + Math.log10(values[i]!) * slope;
     else for (let i = 0; i < values.length; i++) places[i] = shift + values[i]! * slope;
   };
-  made.ticks = (about) => (log ? logTicks(domain, about) : linearTicks(domain, about));
+  made.ticks = (about, whole = false) => (log ? logTicks(domain, about) : linearTicks(domain, about)).filter((tick) => !whole || Number.isInteger(tick));
   return made;
 }
 

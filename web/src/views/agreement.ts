@@ -34,7 +34,7 @@ export function agreement(book: Book): HTMLElement | null {
     note: `${Number.isNaN(rho) ? "" : `Spearman’s ρ ${fixed3(rho)} over ${ranked.length} points. `}One point per layer; the dashed line is where both are equal.${pairs.some((pair) => pair.before) ? " Hollow: the last block, before the final norm." : ""}`,
     draw: (width, say) => draw(pairs, width, say),
     sheet: () => ({ names: ["model", "layer", "point", "mean_cosine", "m_over_q"], rows: pairs.map((pair) => [pair.run.label, pair.at.layer, pair.at.point, pair.cosine, pair.share]) }),
-    how: () => howMeasured(book, book.runs, ["mean_cosine", "m_over_q"], null, book.runs[0]?.layers.plain("mean_cosine")?.selection),
+    how: () => howMeasured(book, book.runs, ["mean_cosine", "m_over_q"], { selection: book.runs[0]?.layers.plain("mean_cosine")?.selection }),
   });
   return h("section", { class: "panel" }, h("h3", {}, "Do the two notions of anisotropy agree?"), figure.element);
 }

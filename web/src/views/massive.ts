@@ -7,8 +7,9 @@ import type { Columns } from "../data/blocks";
 import type { Curve, Profile, Value } from "../data/layers";
 import { pointTick, pointTitle, type Book, type Run } from "../data/run";
 import { Figure, howPanel } from "../figure";
-import { howDefined, howMeasured, selectionTitle } from "../how";
+import { howDefined, howMeasured, selectionTitle, variantTitle } from "../how";
 import { note } from "../state";
+import { statesPhrase, typicalOf, type States } from "../states";
 import { capital, count, measureTitle, number, percent, tokenName, visible } from "../text";
 import { seriesColour } from "../theme";
 import { absence, anyRun, chosenPoint, chosenRun, fileName, heading, pointSlider, runSelect, type View } from "./common";
@@ -56,12 +57,12 @@ function shares(book: Book): HTMLElement {
     const made: Series[] = runs.map((run) => series(run, carried(run)[name]));
     return new Figure({
       name: `massive-${name}`, title, terms: { [title]: name === "share" ? "massive_share_of_q" : "massive_activations" }, small: true, states: "",
-      draw: (width) => lines({ width, height: 260, series: made, x: { label: "layer", ticks: layerTicks(made), format: (x) => `layer ${x}` }, y: { label, domain: name === "share" ? [0, 1.04] : undefined }, description: `${title} of ${runs.length} runs` }),
+      draw: (width) => lines({ width, height: 260, series: made, x: { label: "layer", ticks: layerTicks(made), format: (x) => `layer ${x}` }, y: { label, domain: name === "share" ? [0, 1.04] : undefined, whole: name === "states" }, description: `${title} of ${runs.length} runs` }),
       sheet: () => ({ names: ["model", "layer", "point", name === "share" ? "massive_share_of_q" : "massive_states", "n"], rows: runs.flatMap((run) => { const { values, before } = carried(run)[name]; return [...values, ...(before ? [before] : [])].map((value) => [run.label, value.layer, value.point, value.value, value.n]); }) }),
     }).element;
   };
   return h("section", { class: "panel" }, h("h3", {}, "What they carry"), h("div", { class: "grid two" }, figure("share", "Share of Q", "share of Q that massive states carry"), figure("states", "Number", "massive states")),
-    howPanel(() => howDefined(runs, [["share", "1 − n′ Q′ / (n Q): n and Q of all states, n′ and Q′ of the typical ones"], ["massive", "a state whose norm is more than --massive times the median norm of all states at its point; Sun et al. (2024) mean single components, see massive_components"]])));
+    howPanel(() => howDefined(runs, [["share", "1 − n′ Q′ / (n Q): n and Q of all states, n′ and Q′ of the typical ones"], ["massive", "a state whose norm is more than --massive times the median norm of all states at its point; Sun et al. (2024) mean single components, see massive_components"]], true)));
 }
 
 async function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => void): Promise<void> {
@@ -69,24 +70,23 @@ async function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run
   replace(host, choice && h("div", { class: "controls" }, choice), hidden(book, run), await who(run));
 }
 
-/** The same measures with and without massive states. */
+/** The same measures with and without massive states; each over what the rest of the page means by its name. */
 function hidden(book: Book, run: Run): HTMLElement | null {
   if (!run.hasTypical) return absence(`${visible(run.label)} was measured by an older version of Layerscope, which did not measure everything without massive states.`);
   const known = HIDDEN.flatMap((measure) => run.layers.plain(measure) ?? []);
   const figures = known.map((curve) => {
-    const both: [string, Profile, string][] = ["", "typical_"].map((prefix) => {
-      const selection = prefix === "" ? curve.selection : curve.selection === "all" ? "typical" : `${prefix}${curve.selection}`;
-      return [prefix === "" ? "all states" : "without massive states", run.layers.profile(curve, run.step ?? undefined, selection), selection];
-    });
+    const of = (states: States, selection: string): [string, Profile, string] => [statesPhrase(states), run.layers.profile(curve, run.step ?? undefined, selection), selection];
+    const both = [of("all", curve.selection), of("typical", typicalOf(curve.selection))];
     const made: Series[] = both.map(([name, profile], i) => ({ ...series(run, profile), name, colour: seriesColour(i === 0 ? 1 : 0), shape: i, dashed: i === 0 }));
     const label = measureTitle(curve.measure);
     return new Figure({
       name: fileName("hidden", curve.measure, run.label), title: capital(label), terms: { [capital(label)]: curve.measure }, small: true, states: "",
-      draw: (width) => lines({ width, height: 230, series: made, x: { label: "layer", ticks: layerTicks(made), format: (x) => `layer ${x}` }, y: { label }, description: `${label} of all states and without massive states` }),
-      sheet: () => ({ names: ["states", "selection", "layer", "point", curve.measure], rows: both.flatMap(([name, { values, before }, selection]) => [...values, ...(before ? [before] : [])].map((value) => [name, selection, value.layer, value.point, value.value])) }),
+      note: `Over ${selectionTitle(curve.selection)}${curve.variant ? `, ${variantTitle(curve.variant)}` : ""}.`,
+      draw: (width) => lines({ width, height: 230, series: made, x: { label: "layer", ticks: layerTicks(made), format: (x) => `layer ${x}` }, y: { label }, description: `${label} over ${selectionTitle(curve.selection)}, with and without massive states` }),
+      sheet: () => ({ names: ["states", "selection", "variant", "layer", "point", curve.measure], rows: both.flatMap(([name, { values, before }, selection]) => [...values, ...(before ? [before] : [])].map((value) => [name, selection, curve.variant, value.layer, value.point, value.value])) }),
     }).element;
   });
-  return figures.length === 0 ? null : h("section", { class: "panel" }, h("h3", {}, "What they hide"), h("p", { class: "note" }, `The same measures with the massive states (dashed) and without them, over ${selectionTitle(known[0]?.selection ?? "all")}.`), h("div", { class: "grid two" }, ...figures), howPanel(() => howMeasured(book, [run], known.map((curve) => curve.measure))));
+  return figures.length === 0 ? null : h("section", { class: "panel" }, h("h3", {}, "What they hide"), h("p", { class: "note" }, "The same measures with the massive states (dashed) and without them."), h("div", { class: "grid two" }, ...figures), howPanel(() => howMeasured(book, [run], known.map((curve) => curve.measure), { both: true })));
 }
 
 /** Tokens and positions of the massive states, layer by layer. */
@@ -97,11 +97,19 @@ async function who(run: Run): Promise<HTMLElement> {
   const tables = await Promise.all(points.map((point) => run.at(point)));
   let place = chosenPoint(run, "massive");
   const list = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Massive states" });
-  const refresh = () => replace(list, listing(tables[place]!, points[place]!.title));
+  const said = h("p", { class: "note" });
+  const refresh = () => {
+    const table = tables[place]!;
+    const total = sum(table.reals("count"));
+    replace(said, `${count(total)} massive states at ${points[place]!.title}${table.rows > LISTED ? `; the ${LISTED} most frequent of ${count(table.rows)} tokens and positions, all of them under Tables` : ""}`);
+    replace(list, listing(table, total));
+  };
   const slider = pointSlider(points, place, (value) => { place = value; refresh(); });
   refresh();
-  return frame(h("div", { class: "controls" }, slider.element), list, way(run, tables).element);
+  return frame(h("div", { class: "controls" }, slider.element), said, list, way(run, tables).element);
 }
+
+const sum = (values: Iterable<number>): number => [...values].reduce((total, value) => total + value, 0);
 
 const position = (table: Columns, row: number): string => (Number.isNaN(table.number("position", row)) ? "16 or later" : count(table.number("position", row)));
 
@@ -111,13 +119,11 @@ function largest(table: Columns, row: number): string {
   return parts.filter(([component]) => !Number.isNaN(component)).map(([component, value]) => `${component}: ${number(value, 3)}`).join(",  ");
 }
 
-function listing(table: Columns, where: string): HTMLElement {
+function listing(table: Columns, total: number): HTMLElement {
   const rows = Array.from({ length: table.rows }, (_, row) => row).sort((a, b) => table.number("count", b) - table.number("count", a));
-  const total = rows.reduce((sum, row) => sum + table.number("count", row), 0);
   const cells = rows.slice(0, LISTED).map((row) => h("tr", {}, h("th", { scope: "row" }, tokenName(table.text("token", row), 24)), h("td", { class: "right" }, position(table, row)), h("td", { class: "right" }, count(table.number("count", row))), h("td", { class: "right" }, percent(table.number("count", row) / total)), h("td", { class: "right" }, number(table.number("mean_norm", row))), h("td", {}, largest(table, row))));
   const heads: [string, boolean][] = [["Token", false], ["Position", true], ["States", true], ["of the massive", true], ["Mean norm", true], ["Largest components", false]];
-  return h("table", {}, h("caption", { class: "note" }, `${count(total)} massive states at ${where}${rows.length > LISTED ? `; the ${LISTED} most frequent of ${count(rows.length)} tokens and positions, all of them under Tables` : ""}`),
-    h("thead", {}, h("tr", {}, ...heads.map(([name, right]) => h("th", { scope: "col", class: right ? "right" : "" }, name)))), h("tbody", {}, ...cells));
+  return h("table", {}, h("thead", {}, h("tr", {}, ...heads.map(([name, right]) => h("th", { scope: "col", class: right ? "right" : "" }, name)))), h("tbody", {}, ...cells));
 }
 
 /** From where to where each of them is massive. */

@@ -1,6 +1,6 @@
 // What was measured and what stands out, in words and numbers.
 
-import { append, h, s } from "../dom";
+import { append, breakable, h, s } from "../dom";
 import { lines } from "../chart/lines";
 import { marker } from "../chart/frame";
 import type { Book, Run } from "../data/run";
@@ -94,7 +94,7 @@ function facts(book: Book): HTMLElement {
     ["States a second", (run) => amount(run.manifest.states_per_second)],
     ["Peak memory", (run) => (run.manifest.peak_memory_bytes ? bytes(run.manifest.peak_memory_bytes) : "–")],
   ];
-  const head = h("tr", {}, h("td", {}), ...book.runs.map((run) => h("th", { scope: "col" }, sign(run), visible(run.label))));
+  const head = h("tr", {}, h("td", {}), ...book.runs.map((run) => h("th", { scope: "col" }, sign(run), ...breakable(visible(run.label)))));
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Facts of the runs" }, h("table", { class: "facts" }, h("thead", {}, head), h("tbody", {}, ...rows.filter(([, value]) => book.runs.some((run) => value(run) !== "–")).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), ...book.runs.map((run) => h("td", {}, value(run))))))));
 }
 

@@ -108,7 +108,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
       const at = { x: round(spot.x), y: round(spot.y), "pointer-events": "none" };
       made.body.append(s("text", { ...at, stroke: theme().paper, "stroke-width": 3, "stroke-linejoin": "round" }, tokenName(token.name, 20)), s("text", { ...at, "font-weight": token.name === one ? 700 : 400 }, tokenName(token.name, 20)));
     });
-    if (bar > 0) made.svg.append(s("g", {}, s("text", { x: width - bar - 4, y: 15 }, "occurrences"), colourBar(width - bar + 6, made.top, made.height * 0.6, [10 ** low, 10 ** high], true)));
+    if (bar > 0) made.svg.append(s("g", {}, s("text", { x: width - bar - 4, y: 15 }, "occurrences"), colourBar(width - bar + 6, made.top, made.height * 0.6, [10 ** low, 10 ** high], true, true)));
     listen(px, py);
     return made.svg;
   };

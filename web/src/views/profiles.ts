@@ -7,7 +7,7 @@ import { lines, type Series } from "../chart/lines";
 import { stacked } from "../chart/stacked";
 import { fewGroupsNote, hasFewGroups } from "../few";
 import { Figure, howPanel } from "../figure";
-import { howMeasured, selectionTitle } from "../how";
+import { howMeasured, selectionOption, selectionTitle } from "../how";
 import { phraseOf, selectionOrder } from "../states";
 import { note, route } from "../state";
 import { explain, termed } from "../term";
@@ -51,7 +51,7 @@ function show(book: Book, host: HTMLElement): void {
     replace(controls,
       select("Measure", measures.map((name) => ({ value: name, label: measureTitle(name), group: book.measures.get(name)?.family ?? "other" })), measure, (value) => { measure = value; curve = pick(book, measure); refresh(); }),
       variants.length > 1 && select("Variant", variants.map((name) => ({ value: name ?? "", label: name ?? "plain" })), curve.variant ?? "", (value) => { curve = pick(book, measure, value || null, curve.selection); refresh(); }),
-      selections.length > 1 && select("Over", selections.map((name) => ({ value: name, label: selectionTitle(readFor(book, { ...curve, selection: name })) })), curve.selection, (value) => { curve = { ...curve, selection: value }; refresh(); }),
+      selections.length > 1 && select("Over", selections.map((name) => ({ value: name, label: selectionOption(readFor(book, { ...curve, selection: name })) })), curve.selection, (value) => { curve = { ...curve, selection: value }; refresh(); }),
       choice("Depth", [{ value: "absolute", label: "Layer" }, { value: "relative", label: "Relative" }], relative ? "relative" : "absolute", (value) => { relative = value === "relative"; refresh(); }),
       choice("Scale", [{ value: "linear", label: "Linear" }, { value: "log", label: "Log" }], log ? "log" : "linear", (value) => { log = value === "log"; refresh(); }),
       toggle("Standard errors", errors, (value) => { errors = value; refresh(); }));
@@ -59,6 +59,7 @@ function show(book: Book, host: HTMLElement): void {
     const lost = log ? series.reduce((sum, own) => sum + own.points.filter((point) => point.y <= 0).length, 0) : 0;
     const notes = [
       series.length === 0 ? "No run has values of this." : "",
+      curve.selection === "all" ? "" : `Over ${selectionTitle(curve.selection)}.`,
       series.some((own) => own.aside) ? "Hollow: the last block, before the final norm." : "",
       lost > 0 ? `${lost} values are not positive and have no place on a logarithmic axis.` : "",
       overGroups(measure) ? fewGroupsNote(book.runs, curve) : "",
@@ -67,8 +68,8 @@ function show(book: Book, host: HTMLElement): void {
     const figure = new Figure({
       name: fileName("profile", measure, curve.variant ?? "", curve.selection), title: capital(measureTitle(measure)), terms: { [capital(measureTitle(measure))]: measure }, states: phraseOf(readFor(book, curve)), note: notes.filter(Boolean).join(" "),
       draw: (width, say) => lines({ width, height: Math.min(420, Math.max(260, width * 0.5)), series, say, description: describe(measure, series),
-        x: { label: relative ? "relative depth" : "layer", ticks: relative ? undefined : layerTicks(series), format: (x) => (relative ? `depth ${number(x, 3)}` : `layer ${x}`) }, y: { label: measureTitle(measure), log } }),
-      sheet: () => sheet(book, [curve]), how: () => howMeasured(book, book.runs, [measure], curve.variant, curve.selection),
+        x: { label: relative ? "relative depth" : "layer", ticks: relative ? undefined : layerTicks(series), format: (x) => (relative ? `depth ${number(x, 3)}` : `layer ${x}`) }, y: { label: measureTitle(measure), log, whole: isCount(series) } }),
+      sheet: () => sheet(book, [curve]), how: () => howMeasured(book, book.runs, [measure], curve),
     });
     replace(main, figure.element);
   };
@@ -79,6 +80,9 @@ function show(book: Book, host: HTMLElement): void {
   const both = agreement(book);
   if (both) host.append(both);
 }
+
+/** Whether all values are whole numbers, as those of counts are. */
+const isCount = (series: Series[]): boolean => series.every((own) => own.points.every((point) => Number.isNaN(point.y) || Number.isInteger(point.y)));
 
 /** Whether a measure is over groups, one point each. */
 const overGroups = (measure: string): boolean => /^(slope|r2|intercept|cv_q)/.test(measure);
@@ -181,7 +185,7 @@ function decomposition(book: Book, host: HTMLElement): void {
     if (parts.some((part) => part.values.length === 0)) return [];
     const bars = parts[0]!.values.map((value, i) => ({ label: String(value.layer), parts: parts.map((part) => part.values[i]?.value ?? NaN) }));
     return [new Figure({
-      name: fileName("decomposition", run.label), title: visible(run.label), small: true,
+      name: fileName("decomposition", run.label), title: visible(run.label), small: true, note: `Over ${selectionTitle(run.layers.selection({ measure: "m_over_q", variant: null, selection }))}.`,
       draw: (width) => stacked({ width, height: 260, bars, names: PARTS.map(([, name]) => name), xLabel: "layer", yLabel: "share of Q", description: `Shares of Q in ${visible(run.label)} per layer: M, V between groups, V within groups.` }),
       sheet: () => ({ names: ["layer", "point", ...PARTS.map(([name]) => name)], rows: parts[0]!.values.map((value, i) => [value.layer, value.point, ...parts.map((part) => part.values[i]?.value ?? null)]) }),
     }).element];

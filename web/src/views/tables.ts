@@ -1,6 +1,6 @@
 // The numbers themselves: any table, sorted and filtered, with download.
 
-import { h, replace, select, uniqueId } from "../dom";
+import { h, replace, select, uniqueId, type Child } from "../dom";
 import { Columns } from "../data/blocks";
 import type { Book, Kind, Run } from "../data/run";
 import { saveCsv } from "../download";
@@ -11,6 +11,8 @@ import { count, number, shortened, visible } from "../text";
 import { chosenPoint, fileName, heading, pointSlider, type View } from "./common";
 
 const PAGE = 50;
+/** The first columns of a narrow screen: the number, and all that tells it from the next one, several names in a column. */
+const NARROW = [["value"], ["measure", "selection", "variant"], ["layer", "point"]];
 const KINDS: Kind[] = ["groups", "components", "spectra", "tokens", "massive", "token_components"];
 
 export const tables: View = { name: "tables", title: "Tables", absent: () => null, show };
@@ -89,10 +91,10 @@ function grid(table: Columns, file: string): HTMLElement {
   const pages = h("div", { class: "pages" });
   const same = table.rows > 1 ? table.names.filter((name) => constant(table, name)) : [];
   const shown = table.names.filter((name) => !same.includes(name));
-  // A narrow screen shows a few columns at first: the number, and what it is, are among them.
   const narrow = matchMedia("(max-width: 600px)");
-  const first = ["value", "measure"].filter((name) => shown.includes(name));
-  const columns = () => (narrow.matches && first.includes("value") ? [...first, ...shown.filter((name) => !first.includes(name))] : shown);
+  const wide = shown.map((name) => [name]);
+  const first = shown.includes("value") ? NARROW.map((names) => names.filter((name) => shown.includes(name))).filter((names) => names.length > 0) : [];
+  const columns = () => (narrow.matches ? [...first, ...wide.filter(([name]) => !first.flat().includes(name!))] : wide);
   let sort: { name: string; down: boolean } | null = null;
   let rows: number[] = [];
   let page = 0;
@@ -103,15 +105,15 @@ function grid(table: Columns, file: string): HTMLElement {
     draw();
   };
   const draw = () => {
-    const names = columns();
-    replace(head, ...names.map((name) => {
-      const own = sort?.name === name ? (sort.down ? "descending" : "ascending") : "none";
+    const order = (name: string) => (sort?.name === name ? (sort.down ? "descending" : "ascending") : "none");
+    const button = (name: string) => {
       const press = () => { sort = sort?.name === name ? (sort.down ? { name, down: false } : null) : { name, down: !table.isText(name) }; refresh(); (head.querySelector(`[data-name="${CSS.escape(name)}"]`) as HTMLElement | null)?.focus(); };
-      return h("th", { scope: "col", "aria-sort": own, class: table.isText(name) ? "" : "right" }, explain(h("button", { type: "button", class: "sort", "data-name": name, onclick: press }, visible(name), h("span", { "aria-hidden": "true" }, own === "none" ? "" : own === "ascending" ? " ▴" : " ▾")), name));
-    }));
+      return explain(h("button", { type: "button", class: "sort", "data-name": name, onclick: press }, visible(name), h("span", { "aria-hidden": "true" }, { none: "", ascending: " ▴", descending: " ▾" }[order(name)])), name);
+    };
+    replace(head, ...columns().map((names) => h("th", { scope: "col", "aria-sort": order(names.find((name) => name === sort?.name) ?? ""), class: place(table, names) }, ...names.flatMap((name) => [button(name), " "]))));
     const here = rows.slice(page * PAGE, (page + 1) * PAGE);
-    replace(body, ...here.map((row) => h("tr", {}, ...names.map((name) => cell(table, name, row)))));
-    status.textContent = `${count(rows.length)} of ${count(table.rows)} rows${same.length > 0 ? `; in all of them ${same.map((name) => `${visible(name)} ${cell(table, name, 0).textContent ? `is ${cell(table, name, 0).textContent}` : "is undefined"}`).join(", ")}` : ""}`;
+    replace(body, ...here.map((row) => h("tr", {}, ...columns().map((names) => cell(table, names, row)))));
+    status.textContent = `${count(rows.length)} of ${count(table.rows)} rows${same.length > 0 ? `; in all of them ${same.map((name) => `${visible(name)} is ${written(table, name, 0) || "undefined"}`).join(", ")}` : ""}`;
     const last = Math.max(0, Math.ceil(rows.length / PAGE) - 1);
     const turn = (by: number, label: string) => h("button", { type: "button", disabled: page + by < 0 || page + by > last, onclick: () => { page += by; draw(); } }, label);
     replace(pages, turn(-1, "Previous"), h("span", {}, `page ${count(page + 1)} of ${count(last + 1)}`), turn(1, "Next"));
@@ -132,15 +134,26 @@ function constant(table: Columns, name: string): boolean {
   return true;
 }
 
-function cell(table: Columns, name: string, row: number): HTMLElement {
-  if (table.isText(name)) {
-    const text = table.text(name, row);
-    return h("td", {}, text === null ? "" : name === "measure" ? term(text, shortened(text, 60)) : shortened(text, 60));
-  }
+/** Where the text of a column stands. */
+const place = (table: Columns, names: string[]): string => (names.length > 1 ? "several" : table.isText(names[0]!) ? "" : "right");
+
+/** A cell with one column, or several: the first of them above the others. */
+function cell(table: Columns, names: string[], row: number): HTMLElement {
+  const [name, ...others] = names as [string, ...string[]];
+  const text = table.isText(name) ? table.text(name, row) : null;
+  const first: Child = name === "measure" && text !== null ? term(text, written(table, name, row)) : written(table, name, row);
+  const below = others.map((other) => written(table, other, row)).filter(Boolean).join(", ");
+  const exact = table.isText(name) || Number.isNaN(table.number(name, row)) ? null : String(table.number(name, row));
+  return h("td", { class: place(table, names), title: exact }, first, below && h("small", {}, below));
+}
+
+/** A value as people read it; nothing where it is undefined. */
+function written(table: Columns, name: string, row: number): string {
+  if (table.isText(name)) return shortened(table.text(name, row) ?? "", 60);
   const value = table.number(name, row);
-  const exact = Number.isNaN(value) ? null : String(value);
+  if (Number.isNaN(value)) return "";
   const whole = table.isWhole(name) || (Number.isInteger(value) && Math.abs(value) < 1e12);
-  return h("td", { class: "right", title: exact }, exact === null ? "" : name.endsWith("_id") ? exact : whole ? count(value) : number(value, 5));
+  return name.endsWith("_id") ? String(value) : whole ? count(value) : number(value, 5);
 }
 
 /** Rows for which every term holds. */

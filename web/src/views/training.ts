@@ -6,7 +6,7 @@ import { lines, type Series } from "../chart/lines";
 import { pointKey, pointTick, pointTitle, type Book, type Run } from "../data/run";
 import type { Curve, Value } from "../data/layers";
 import { Figure } from "../figure";
-import { howMeasured, selectionTitle } from "../how";
+import { howMeasured, selectionOption } from "../how";
 import { phraseOf } from "../states";
 import { note, route } from "../state";
 import { capital, count, measureTitle } from "../text";
@@ -44,7 +44,7 @@ function build(book: Book, run: Run, host: HTMLElement, restart: (run: Run) => v
     const curves = run.layers.of(measure);
     replace(controls, runSelect(book, has, run, restart),
       select("Measure", measures.map((name) => ({ value: name, label: measureTitle(name), group: book.measures.get(name)?.family ?? "other" })), measure, (value) => { measure = value; curve = run.layers.plain(value)!; refresh(); }),
-      curves.length > 1 && select("Variant, over", curves.map((own, i) => ({ value: String(i), label: `${own.variant ?? "plain"}, ${selectionTitle(run.layers.selection(own))}` })), String(curves.findIndex((own) => own.variant === curve.variant && own.selection === curve.selection)), (value) => { curve = curves[Number(value)]!; refresh(); }),
+      curves.length > 1 && select("Variant, over", curves.map((own, i) => ({ value: String(i), label: `${own.variant ?? "plain"}, ${selectionOption(run.layers.selection(own))}` })), String(curves.findIndex((own) => own.variant === curve.variant && own.selection === curve.selection)), (value) => { curve = curves[Number(value)]!; refresh(); }),
       choice("Scale", [{ value: "linear", label: "Linear" }, { value: "log", label: "Log" }], log ? "log" : "linear", (value) => { log = value === "log"; refresh(); }));
     replace(figures, ...drawings(book, run, curve, log));
   };
@@ -57,7 +57,7 @@ function drawings(book: Book, run: Run, curve: Curve, log: boolean): (Node | nul
   const title = measureTitle(curve.measure);
   const terms = { [capital(title)]: curve.measure };
   const states = phraseOf(run.layers.selection(curve));
-  const how = () => howMeasured(book, [run], [curve.measure], curve.variant, curve.selection);
+  const how = () => howMeasured(book, [run], [curve.measure], curve);
   const sheet = () => ({ names: ["step", "layer", "point", "value", "se", "n"], rows: values.map((value) => [value.step, value.layer, value.point, value.value, value.se, value.n]) });
   const layered = values.filter((value) => value.layer !== null);
   const steps = run.steps.filter((step) => values.some((value) => value.step === step));

@@ -56,6 +56,11 @@ fn main() -> Result<()> {
         [Model { massive: Massive::Measured, steps: vec![0, 512, 143_000], ..Model::new("decoder-sink-steps", 4, 120, 32, true, 10) }];
     let few =
         [Model::new("encoder-few", 6, 24, 16, false, 11), Model { words: true, ..Model::new("encoder-other", 6, 200, 16, false, 12) }];
+    let three = [
+        Model::new("all_small_encoder_l6_v2 (corpus2000)", 2, 40, 16, false, 13),
+        Model::new("SmallDecoder-135M-Instruct.Q4_1", 2, 40, 16, true, 14),
+        Model::new("all_small_encoder_l6_v2 (corpus)", 2, 40, 16, false, 15),
+    ];
     let mixed = [sinks[0].clone(), old[0].clone()];
     for (name, models) in [
         ("two", &two[..]),
@@ -68,6 +73,7 @@ fn main() -> Result<()> {
         ("words", &words),
         ("hostile", &hostile),
         ("few", &few),
+        ("three", &three),
     ] {
         if !only.is_empty() && !only.iter().any(|own| own == name) {
             continue;

@@ -269,6 +269,14 @@ impl Model {
         }
     }
 
+    /// Lengths of sentences and how many there are; hardly any where there are hardly any groups.
+    fn sentence_words(&self) -> Vec<[i64; 2]> {
+        if (1..30).contains(&self.groups) {
+            return vec![[3, 1], [8, 2], [21, 1]];
+        }
+        (1..=63).map(|words: i64| [words, 1 + 9000 / (1 + (words - 16).pow(2))]).collect()
+    }
+
     pub fn manifest(&self, groups: &[Group]) -> Value {
         let points: Vec<Value> = self.points().iter().map(|(layer, point)| json!({"layer": layer, "point": point})).collect();
         let identities: Vec<Value> = self
@@ -286,7 +294,7 @@ impl Model {
             "points": points,
             "corpus": {"fingerprint": "77aa".repeat(16), "inputs": ["corpus.txt"], "documents": 7391, "sequences": 7391, "tokens": 152_003,
                 "states": groups.iter().map(|group| group.n).sum::<u64>(), "groups": groups.len(), "skipped": {"too long": 12}},
-            "sentence_words": (1..=63).map(|words: i64| [words, 1 + 9000 / (1 + (words - 16).pow(2))]).collect::<Vec<_>>(),
+            "sentence_words": self.sentence_words(),
             "grouping": if self.words { "word" } else { "token" }, "frequency": {"minimum": 10, "maximum": 100_000},
             "settings": {"group": {"value": "token", "from": "default"}, "seed": {"value": 0, "from": "flag"}},
             "host": {"name": "host", "cores": 2, "isa": "avx2"}, "wall_seconds": 93.4, "states_per_second": 4123.0, "peak_memory_bytes": 734_003_200u64,

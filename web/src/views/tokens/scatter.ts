@@ -100,7 +100,7 @@ export class Scatter {
     this.raster.show();
     if (bar > 0) {
       const at = width - bar + 6;
-      const colours = this.options.subwords ? colourBar(at, made.top, made.height * 0.6, [low, high], false, true) : colourBar(at, made.top, made.height * 0.6, [10 ** low, 10 ** high], true);
+      const colours = colourBar(at, made.top, made.height * 0.6, this.options.subwords ? [low, high] : [10 ** low, 10 ** high], !this.options.subwords, true);
       const scale = s("g", {}, s("text", { x: at - 10, y: 15 }, this.options.subwords ? "subwords" : "occurrences"), colours);
       made.svg.append(scale);
     }
