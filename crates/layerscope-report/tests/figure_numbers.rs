@@ -6,8 +6,10 @@ mod figure_numbers {
     mod groups;
     mod layers;
     mod models;
+    mod narrow;
     mod over;
     mod remarks;
     mod rows;
+    mod sizes;
     mod states;
 }

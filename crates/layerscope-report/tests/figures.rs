@@ -139,14 +139,40 @@ fn wrong_settings_are_one_clear_line() {
     assert!(problem(&runs, only(&["fig99\n"])).starts_with("--only `fig99\\u{a}` is not understood; give some of fig1, fig2"));
     assert_eq!(problem(&[], Settings::default()), "there are no runs to draw");
     assert!(problem(&runs, Settings { frequency: Some((10, 5)), ..Settings::default() }).contains("MIN:MAX"));
-    let drawing = draw(&runs, &Settings { layers: vec![7], ..only(&["fig2", "fig12"]) }, &out);
-    assert!(drawing.written.is_empty() && drawing.skipped.iter().all(|skipped| skipped.reason.flags() == "layer 7 was not measured"));
+    let none = Settings { layers: vec![7, 9], ..only(&["fig2", "fig12"]) };
+    assert_eq!(problem(&runs, none), "--layers 7,9: no such layer was measured; there are 0, 1");
     let drawing = draw(&runs, &Settings { layers: vec![0, 1], ..only(&["fig2"]) }, &out);
     let names: Vec<String> =
         drawing.written.iter().map(|written| written.files[0].file_name().unwrap().to_string_lossy().into_owned()).collect();
     assert_eq!(names, ["fig2-layer0.svg", "fig2-layer1.svg"]);
     let file = out.0.join("fig2-layer0.svg");
     assert!(figure::draw(&runs, &Settings::default(), &file, &mut |_| {}).unwrap_err().to_string().contains("fig2-layer0.svg"));
+}
+
+#[test]
+fn layers_that_are_missing_are_said_once() {
+    let out = Folder::new("layers");
+    let runs = [(2, ENCODER), (4, DECODER)].map(|(layers, shape)| run(&Shape { layers, groups: 60, token_states: 4, ..shape }));
+    let drawn = |runs: &[Run], layers: &[i64]| draw(runs, &Settings { layers: layers.into(), ..only(&["fig2", "fig7", "fig8"]) }, &out);
+    let names = |drawing: &figure::Drawing| -> Vec<String> {
+        drawing.written.iter().map(|written| written.files[0].file_name().unwrap().to_string_lossy().replace(".svg", "")).collect()
+    };
+    let alone = drawn(&runs[..1], &[1, 5, 7]);
+    assert_eq!((&alone.notes[..], alone.skipped.len()), (&["layers 5, 7 were not measured".to_owned()][..], 0));
+    assert_eq!(names(&alone), ["fig2-layer1", "fig7-layer1", "fig8-layer1"]);
+    // Each layer is drawn of the runs that have it.
+    let both = drawn(&runs, &[1, 3]);
+    assert_eq!(both.notes, ["layer 3 was not measured in encoder-base"]);
+    let models = |figure: &str| out.csv(&format!("{figure}-fit.csv")).iter().map(|row| row["model"].clone()).collect::<Vec<_>>();
+    assert_eq!((models("fig2-layer1").len(), models("fig2-layer3")), (2, vec![DECODER.name.to_owned()]));
+    assert_eq!(drawn(&runs, &[1, 9]).notes, ["layer 9 was not measured"], "once for all runs");
+    // A run without any of them is not drawn, and says why.
+    let one = drawn(&runs, &[3]);
+    assert!(one.notes.is_empty() && one.skipped.len() == 3, "{:?}", one.notes);
+    assert!(one.skipped.iter().all(|skipped| skipped.reason.flags() == "layer 3 was not measured" && skipped.model.is_some()));
+    let nowhere = Settings { layers: vec![77], ..Settings::default() };
+    let error = figure::draw(&runs, &nowhere, &out.0, &mut |_| {}).unwrap_err();
+    assert_eq!(error.to_string(), "--layers 77: no such layer was measured; there are 0 to 4");
 }
 
 #[test]

@@ -309,6 +309,7 @@ fn a_command_that_fails_leaves_nothing() {
         (format!("import --quiet {states} --frequency 5"), 2),
         (format!("figures {run} --only fig99"), 2),
         (format!("figures {run} --only fig1"), 2),
+        (format!("figures {run} --layers 77"), 2),
         (format!("figures {run} --theme pink"), 2),
         (format!("figures {}/nowhere", case.folder.display()), 1),
         (format!("report {run} --frequency 5"), 2),

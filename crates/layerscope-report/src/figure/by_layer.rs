@@ -2,14 +2,19 @@
 
 use super::context::Context;
 use super::plate::Outcome;
-use super::profiles::{Curve, Plan, Sizes, draw};
+use super::profiles::{Curve, Plan, draw};
 use super::sheet::Preferred;
 
 /// Of a measure without limits.
 const ANY: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 
 pub(super) const fn curve(title: &'static str, label: &'static str, measure: &'static str) -> Curve {
-    Curve { title, label, measure, variants: &[None], band: None, limits: ANY, mark: None, sizes: Sizes::Alike }
+    Curve { title, label, measure, variants: &[None], band: None, limits: ANY, mark: None, size: false }
+}
+
+/// Of a norm, a squared norm or a variance.
+const fn size(label: &'static str, measure: &'static str) -> Curve {
+    Curve { limits: (0.0, f64::INFINITY), size: true, ..curve("", label, measure) }
 }
 
 pub(crate) fn fig4(context: &Context) -> Vec<Outcome> {
@@ -69,11 +74,7 @@ pub(crate) fn fig18(context: &Context) -> Vec<Outcome> {
 }
 
 pub(crate) fn fig19(context: &Context) -> Vec<Outcome> {
-    const CURVES: &[Curve] = &[
-        Curve { sizes: Sizes::TwoAxes, ..curve("", "*Q*(*X*)", "q") },
-        Curve { sizes: Sizes::TwoAxes, ..curve("", "*M*(*X*)", "m") },
-        Curve { sizes: Sizes::TwoAxes, ..curve("", "*V*(*X*)", "v") },
-    ];
+    const CURVES: &[Curve] = &[size("*Q*(*X*)", "q"), size("*M*(*X*)", "m"), size("*V*(*X*)", "v")];
     let caption = "Mean squared norm $Q(X)$, squared norm of the mean $M(X)$ and variance $V(X)$ by layer.";
     vec![draw(
         context,
@@ -82,11 +83,8 @@ pub(crate) fn fig19(context: &Context) -> Vec<Outcome> {
 }
 
 pub(crate) fn fig20(context: &Context) -> Vec<Outcome> {
-    const CURVES: &[Curve] = &[
-        Curve { sizes: Sizes::TwoAxes, ..curve("", "*V*_{W}(*X*)", "v_within") },
-        Curve { sizes: Sizes::TwoAxes, ..curve("", "*V*_{B}(*X*)", "v_between") },
-        curve("", "*V*_{B}(*X*) / *V*(*X*)", "v_between_over_v"),
-    ];
+    const CURVES: &[Curve] =
+        &[size("*V*_{W}(*X*)", "v_within"), size("*V*_{B}(*X*)", "v_between"), curve("", "*V*_{B}(*X*) / *V*(*X*)", "v_between_over_v")];
     let caption = "Variance within groups $V_W(X)$, variance between groups $V_B(X)$, and the share $V_B(X)/V(X)$, by layer.";
     vec![draw(
         context,
@@ -95,8 +93,7 @@ pub(crate) fn fig20(context: &Context) -> Vec<Outcome> {
 }
 
 pub(crate) fn ethayarajh1(context: &Context) -> Vec<Outcome> {
-    const CURVES: &[Curve] =
-        &[curve("", "mean cosine", "mean_cosine"), Curve { sizes: Sizes::OneAxis, ..curve("", "mean norm", "mean_norm") }];
+    const CURVES: &[Curve] = &[curve("", "mean cosine", "mean_cosine"), size("mean norm", "mean_norm")];
     let caption = "Mean cosine over pairs of states, and mean norm of the states, by layer.";
     vec![draw(
         context,

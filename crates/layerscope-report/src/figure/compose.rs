@@ -15,27 +15,40 @@ use super::ticks::{Kind, Scale, Tick};
 const MARGIN: f64 = 4.0;
 /// Height of the line over a figure.
 pub(crate) const TITLE_ROW: f64 = TITLE * 1.7;
-/// A title over a narrow panel is set smaller, down to this share, before it is cut.
+/// Titles over narrow panels are set smaller, down to this share, before they are broken into lines or cut.
 const SMALLEST_TITLE: f64 = 0.85;
 /// Between titles of neighbours.
 const BETWEEN_TITLES: f64 = 14.0;
 /// Panels are not made narrower than this.
 const NARROWEST: f64 = 92.0;
+/// Nor those of a grid, whose columns stay together: it is drawn smaller as a whole.
+const NARROWEST_OF_GRID: f64 = 75.0;
 /// Panels with names of points are not made lower than this.
 const ROOM_FOR_NAMES: f64 = 230.0;
+/// To the right of a panel.
+const RIGHT: f64 = 6.0;
 /// Between ticks and their labels.
 const PAD: f64 = 4.0;
+/// The line of numbers below a panel.
+const TICK_ROW: f64 = PAD + TICK * 1.1;
+/// From a line of a title to the next.
+const TITLE_LINE: f64 = LABEL * 1.25;
+/// Height of a line under a title.
+const NOTE_ROW: f64 = TICK * 1.45;
 /// What pictures of points may take in a file, in bytes.
 const PICTURES: usize = 240_000;
 
 /// The figure, `width` points wide.
 pub(crate) fn compose(sheet: &Sheet, look: &Look, width: f64, title: Option<&Text>) -> Scene {
+    let needed = if sheet.is_grid() { sheet.columns as f64 * NARROWEST_OF_GRID + bar_width(sheet) + 2.0 * MARGIN } else { 0.0 };
+    let part = (width / needed).min(1.0);
+    let draw = |dots: Option<f64>| laid_out(sheet, look, width / part, title, dots).scaled(part);
     let points: usize = sheet.panels.iter().flat_map(|panel| &panel.marks).map(points).sum();
     if points <= VECTOR_POINTS {
-        return laid_out(sheet, look, width, title, None);
+        return draw(None);
     }
     // As sharp as fits into a small file.
-    let mut scenes = [600.0, 450.0, 300.0].into_iter().map(|dots| laid_out(sheet, look, width, title, Some(dots)));
+    let mut scenes = [600.0, 450.0, 300.0].into_iter().map(|dots| draw(Some(dots)));
     let fits = |scene: &Scene| svg::write(scene, false).len() < PICTURES;
     let mut last = scenes.next().expect("three of them");
     for scene in scenes {
@@ -61,24 +74,69 @@ fn dots(sheet: &Sheet, dots_per_inch: Option<f64>) -> Dots {
 /// Sizes of one panel's surroundings.
 struct Slot {
     left: f64,
-    right: f64,
     x_label: bool,
     y_label: bool,
 }
 
+/// Where panels stand beside each other.
+struct Columns {
+    lefts: Vec<f64>,
+    plot: f64,
+    end: f64,
+}
+
+impl Columns {
+    /// Where the frame of a panel begins.
+    fn x(&self, column: usize) -> f64 {
+        MARGIN + self.lefts[..=column].iter().sum::<f64>() + (self.plot + RIGHT) * column as f64
+    }
+
+    /// How long a text over a panel may be: up to that over another one, or over the room of panels that are not there.
+    fn reach(&self, column: usize, next: Option<usize>) -> f64 {
+        next.map_or(self.end, |next| self.x(next) - BETWEEN_TITLES) - self.x(column)
+    }
+
+    /// The titles of a row in lines, with their reach. Neighbours that share one say it once.
+    fn titles(&self, panels: &[Panel]) -> Vec<(Vec<Text>, f64)> {
+        let is_said = |column: &usize| *column == 0 || panels[*column].title != panels[column - 1].title;
+        let title = |column: usize| {
+            let reach = self.reach(column, (column + 1..panels.len()).find(is_said));
+            let said = Some(&panels[column].title).filter(|_| is_said(&column)).cloned().unwrap_or_default();
+            (said.in_style(Style::SemiBold).lines(LABEL * SMALLEST_TITLE, reach), reach)
+        };
+        (0..panels.len()).map(title).collect()
+    }
+
+    /// What is written under the titles of a row, in lines.
+    fn notes(&self, panels: &[Panel]) -> Vec<Vec<Text>> {
+        let next = |column: usize| Some(column + 1).filter(|next| *next < panels.len());
+        panels.iter().enumerate().map(|(column, panel)| panel.note.lines(TICK, self.reach(column, next(column)))).collect()
+    }
+}
+
+/// What stands over a panel.
+struct Head {
+    title: Vec<Text>,
+    size: f64,
+    notes: Vec<Text>,
+    reach: f64,
+}
+
+fn bar_width(sheet: &Sheet) -> f64 {
+    sheet.colour_bar.as_ref().map_or(0.0, legend::bar_width)
+}
+
 fn laid_out(sheet: &Sheet, look: &Look, width: f64, title: Option<&Text>, dots_per_inch: Option<f64>) -> Scene {
     let dots = dots(sheet, dots_per_inch);
-    let bar = sheet.colour_bar.as_ref().map_or(0.0, legend::bar_width);
-    let inner = width - 2.0 * MARGIN - bar;
-    let narrowest = if sheet.panels.iter().any(|panel| panel.right.is_some()) { 1.4 * NARROWEST } else { NARROWEST };
-    let columns = sheet.columns.min(sheet.panels.len()).min((inner / narrowest) as usize).max(1);
-    let named = sheet.panels.iter().flat_map(|panel| &panel.marks).any(|mark| matches!(mark, Mark::Labels(_)));
-    let height = (inner / columns as f64 * sheet.ratio * 0.8).min(inner * 0.95).max(if named { ROOM_FOR_NAMES } else { 0.0 });
+    let inner = width - 2.0 * MARGIN - bar_width(sheet);
+    let planned = sheet.columns.min(sheet.panels.len());
+    let columns = if sheet.is_grid() { planned } else { planned.min((inner / NARROWEST) as usize).max(1) };
+    let height = height(sheet, inner, columns);
     let slots: Vec<Slot> = (0..sheet.panels.len()).map(|i| slot(sheet, i, columns, height)).collect();
-    let side = |column: usize, of: fn(&Slot) -> f64| slots.iter().skip(column).step_by(columns).map(of).fold(0.0, f64::max);
-    let lefts: Vec<f64> = (0..columns).map(|column| side(column, |slot| slot.left)).collect();
-    let rights: Vec<f64> = (0..columns).map(|column| side(column, |slot| slot.right)).collect();
-    let plot = ((inner - lefts.iter().sum::<f64>() - rights.iter().sum::<f64>()) / columns as f64).max(20.0);
+    let left = |column: usize| slots.iter().skip(column).step_by(columns).map(|slot| slot.left).fold(0.0, f64::max);
+    let lefts: Vec<f64> = (0..columns).map(left).collect();
+    let plot = ((inner - lefts.iter().sum::<f64>()) / columns as f64 - RIGHT).max(20.0);
+    let places = Columns { lefts, plot, end: MARGIN + inner + if sheet.colour_bar.is_some() { RIGHT } else { 0.0 } };
 
     let mut scene = Scene::new(width, 0.0, look.background);
     let mut y = MARGIN;
@@ -89,31 +147,37 @@ fn laid_out(sheet: &Sheet, look: &Look, width: f64, title: Option<&Text>, dots_p
     legend::draw(&mut scene, look, &sheet.legend, MARGIN, y, width - 2.0 * MARGIN);
     y += legend::height(&sheet.legend, width - 2.0 * MARGIN);
     let top = y;
+    let titles = sheet.panels.chunks(columns).flat_map(|row| places.titles(row));
+    let parts = titles.flat_map(|(lines, reach)| lines.into_iter().map(move |line| reach / line.width(LABEL)));
+    let size = LABEL * parts.fold(1.0, f64::min).max(SMALLEST_TITLE);
     for (row, panels) in sheet.panels.chunks(columns).enumerate() {
         let slots = &slots[row * columns..];
-        let has = |text: fn(&Panel) -> &Text| panels.iter().any(|panel| !text(panel).is_empty());
-        let (titled, noted) = (has(|panel| &panel.title), has(|panel| &panel.note));
-        let head = if titled { TITLE * 1.35 } else { 2.0 } + if noted { TICK * 1.45 } else { 0.0 };
-        let mut x = MARGIN;
-        for (column, panel) in panels.iter().enumerate() {
-            let area = Area { x: x + lefts[column], y: y + head, width: plot, height };
-            // A title may reach over the margin up to the next panel's, and over the room of panels that are not there.
-            let reach = match column + 1 {
-                next if next < panels.len() => plot + rights[column] + lefts[next] - BETWEEN_TITLES,
-                next if next < columns => MARGIN + inner - area.x,
-                _ => width - MARGIN - area.x,
-            };
-            draw_panel(&mut scene, look, panel, area, &slots[column], &dots, noted, reach);
-            x = area.right() + rights[column];
+        let (titles, notes) = (places.titles(panels), places.notes(panels));
+        let title_lines = titles.iter().map(|(lines, _)| lines.len()).max().unwrap_or(0);
+        let note_lines = notes.iter().map(Vec::len).max().unwrap_or(0);
+        let below_title = NOTE_ROW * note_lines as f64;
+        let head = if title_lines > 0 { TITLE * 1.35 + TITLE_LINE * (title_lines - 1) as f64 } else { 2.0 } + below_title;
+        for (column, ((title, reach), notes)) in titles.into_iter().zip(notes).enumerate() {
+            let area = Area { x: places.x(column), y: y + head, width: plot, height };
+            draw_panel(&mut scene, look, &panels[column], area, &slots[column], &dots);
+            draw_head(&mut scene, look, (area.x, area.y - 3.5 - below_title), Head { title, size, notes, reach });
         }
         let labelled = slots.iter().take(panels.len()).any(|slot| slot.x_label);
-        y += head + height + PAD + TICK * 1.1 + if labelled { LABEL * 1.45 } else { 0.0 } + 4.0;
+        y += head + height + TICK_ROW + if labelled { LABEL * 1.45 } else { 0.0 } + 4.0;
     }
     if let Some(bar) = &sheet.colour_bar {
         legend::draw_bar(&mut scene, look, bar, MARGIN + inner, top, y - top - LABEL * 2.5);
     }
     scene.height = y + MARGIN - 2.0;
     scene
+}
+
+/// How high panels are: there is room for names of points, and for the longest label of an axis.
+fn height(sheet: &Sheet, inner: f64, columns: usize) -> f64 {
+    let height = (inner / columns as f64 * sheet.ratio * 0.8).min(inner * 0.95);
+    let is_named = sheet.panels.iter().flat_map(|panel| &panel.marks).any(|mark| matches!(mark, Mark::Labels(_)));
+    let label = |panel: &Panel| with_factor(&panel.y, panel.y.scale.ticks(room(height, 20.0)).1).width(LABEL) - TICK_ROW;
+    sheet.panels.iter().map(label).fold(height.max(if is_named { ROOM_FOR_NAMES } else { 0.0 }), f64::max)
 }
 
 /// The line over a figure.
@@ -136,12 +200,13 @@ fn slot(sheet: &Sheet, i: usize, columns: usize, height: f64) -> Slot {
     let said_left = !i.is_multiple_of(columns) && sheet.panels[i - 1].y.label == panel.y.label;
     // Rows that were not planned have panels of another kind below each other: there every panel says what it is over.
     let planned = columns == sheet.columns.min(sheet.panels.len());
-    let said_below = planned && sheet.panels.get(i + columns).is_some_and(|below| below.x.label == panel.x.label);
+    // All panels of a row say it, or none: below the last of them there may be no other.
+    let is_full_below = planned && sheet.panels.len() >= (i / columns + 2) * columns;
+    let said_below = is_full_below && sheet.panels[i + columns].x.label == panel.x.label;
     let y_label = factor != 0 || !said_left;
     let x_label = panel.x.scale.ticks(4).1 != 0 || !said_below;
-    let right = panel.right.as_ref().map_or(6.0, |axis| widest(&axis.scale.ticks(room(height, 20.0)).0) + PAD + 4.0 + LABEL * 1.4);
     let left = widest(&ticks) + PAD + 2.0 + if y_label && !panel.y.label.is_empty() { LABEL * 1.4 } else { 0.0 } + 3.0;
-    Slot { left, right, x_label, y_label }
+    Slot { left, x_label, y_label }
 }
 
 fn room(length: f64, each: f64) -> usize {
@@ -152,10 +217,9 @@ fn widest(ticks: &[Tick]) -> f64 {
     ticks.iter().filter_map(|tick| tick.label.as_ref()).map(|label| label.width(TICK)).fold(0.0, f64::max)
 }
 
-#[allow(clippy::too_many_arguments)] // one call, everything that the layout decided
-fn draw_panel(scene: &mut Scene, look: &Look, panel: &Panel, area: Area, slot: &Slot, dots: &Dots, noted: bool, reach: f64) {
+fn draw_panel(scene: &mut Scene, look: &Look, panel: &Panel, area: Area, slot: &Slot, dots: &Dots) {
     let (x, y) = if panel.equal { equal(panel.x.scale, panel.y.scale, &area) } else { (panel.x.scale, panel.y.scale) };
-    let frame = Frame { area, x, y, right: panel.right.as_ref().map(|axis| axis.scale) };
+    let frame = Frame { area, x, y };
     let (x_ticks, x_factor) = without_overlap(&x, &area);
     let (y_ticks, y_factor) = y.ticks(room(area.height, 20.0));
     grid(scene, look, &frame, &x_ticks, &y_ticks);
@@ -171,44 +235,36 @@ fn draw_panel(scene: &mut Scene, look: &Look, panel: &Panel, area: Area, slot: &
             scene.text((at, area.bottom() + PAD + TICK * CAPITALS), Anchor::Middle, label.clone(), TICK, look.quiet);
         }
     }
-    vertical_ticks(scene, look, &area, &y, &y_ticks, false);
-    if slot.x_label {
-        let text = fitted(with_factor(&panel.x, x_factor), LABEL, area.width + slot.left);
-        scene.text((area.x + area.width / 2.0, area.bottom() + PAD + TICK * 1.1 + LABEL), Anchor::Middle, text, LABEL, look.text);
-    }
-    if slot.y_label {
-        let at = area.x - PAD - 2.0 - widest(&y_ticks) - LABEL * 0.45;
-        upright(scene, look, fitted(with_factor(&panel.y, y_factor), LABEL, area.height + 16.0), (at, area.y + area.height / 2.0));
-    }
-    if let Some(right) = &panel.right {
-        let (ticks, factor) = right.scale.ticks(room(area.height, 20.0));
-        scene.line((area.right(), area.y), (area.right(), area.bottom()), axis);
-        vertical_ticks(scene, look, &area, &right.scale, &ticks, true);
-        let at = area.right() + PAD + 2.0 + widest(&ticks) + LABEL;
-        upright(scene, look, fitted(with_factor(right, factor), LABEL, area.height + 16.0), (at, area.y + area.height / 2.0));
-    }
-    let title = panel.title.clone().in_style(Style::SemiBold);
-    let size = LABEL * (reach / title.width(LABEL)).clamp(SMALLEST_TITLE, 1.0);
-    let above = if noted { TICK * 1.45 } else { 0.0 };
-    scene.text((area.x, area.y - 3.5 - above), Anchor::Start, shortened(title, size, reach), size, look.text);
-    scene.text((area.x, area.y - 3.5), Anchor::Start, fitted(panel.note.clone(), TICK, reach), TICK, look.quiet);
-}
-
-fn vertical_ticks(scene: &mut Scene, look: &Look, area: &Area, scale: &Scale, ticks: &[Tick], right: bool) {
-    let (edge, away, anchor) = if right { (area.right(), 1.0, Anchor::Start) } else { (area.x, -1.0, Anchor::End) };
-    for tick in ticks {
-        let at = area.bottom() - area.height * scale.place(tick.value);
+    for tick in &y_ticks {
+        let at = area.bottom() - area.height * y.place(tick.value);
         let length = if tick.label.is_some() { 2.2 } else { 1.3 };
-        scene.line((edge, at), (edge + away * length, at), Stroke::solid(look.axis, 0.6));
+        scene.line((area.x, at), (area.x - length, at), axis);
         if let Some(label) = &tick.label {
-            scene.text((edge + away * PAD, at + TICK * CAPITALS / 2.0), anchor, label.clone(), TICK, look.quiet);
+            scene.text((area.x - PAD, at + TICK * CAPITALS / 2.0), Anchor::End, label.clone(), TICK, look.quiet);
         }
     }
+    if slot.x_label {
+        let text = fitted(with_factor(&panel.x, x_factor), LABEL, area.width + slot.left);
+        scene.text((area.x + area.width / 2.0, area.bottom() + TICK_ROW + LABEL), Anchor::Middle, text, LABEL, look.text);
+    }
+    let label = with_factor(&panel.y, y_factor);
+    if slot.y_label && !label.is_empty() {
+        let text = fitted(label, LABEL, area.height + TICK_ROW);
+        // Longer than the panel, it goes on below: above are legend and titles.
+        let middle = area.y + area.height.max(text.width(LABEL)) / 2.0;
+        let x = area.x - PAD - 2.0 - widest(&y_ticks) - LABEL * 0.45;
+        scene.add(Item::Text { x, y: middle, anchor: Anchor::Middle, text, size: LABEL, colour: look.text, upwards: true });
+    }
 }
 
-fn upright(scene: &mut Scene, look: &Look, text: Text, (x, y): (f64, f64)) {
-    if !text.is_empty() {
-        scene.add(Item::Text { x, y, anchor: Anchor::Middle, text, size: LABEL, colour: look.text, upwards: true });
+/// The title ends at `base`, and what is under it begins there.
+fn draw_head(scene: &mut Scene, look: &Look, (x, base): (f64, f64), head: Head) {
+    for (above, line) in head.title.into_iter().rev().enumerate() {
+        let text = shortened(line, head.size, head.reach);
+        scene.text((x, base - TITLE_LINE * above as f64), Anchor::Start, text, head.size, look.text);
+    }
+    for (below, note) in head.notes.into_iter().enumerate() {
+        scene.text((x, base + NOTE_ROW * (below + 1) as f64), Anchor::Start, fitted(note, TICK, head.reach), TICK, look.quiet);
     }
 }
 
@@ -225,20 +281,23 @@ fn grid(scene: &mut Scene, look: &Look, frame: &Frame, x: &[Tick], y: &[Tick]) {
     }
 }
 
-/// As many ticks as have room for their labels beside each other.
+/// As many ticks as have room for their labels beside each other; where two are too many, some have none.
 fn without_overlap(scale: &Scale, area: &Area) -> (Vec<Tick>, i32) {
-    let gap = if scale.kind == Kind::Layers { 5.0 } else { 8.0 };
-    let fits = |ticks: &[Tick]| {
+    let thinned = |ticks: &[Tick], gap: f64| -> Vec<Tick> {
         let mut end = f64::NEG_INFINITY;
-        ticks.iter().filter_map(|tick| tick.label.as_ref().map(|label| (tick.value, label.width(TICK)))).all(|(value, width)| {
-            let start = area.width * scale.place(value) - width / 2.0;
-            let free = start > end + gap;
-            end = start + width;
-            free
-        })
+        let mut keep = |tick: &Tick| {
+            let width = tick.label.as_ref()?.width(TICK);
+            let start = area.width * scale.place(tick.value) - width / 2.0;
+            let is_free = start > end + gap;
+            end = if is_free { start + width } else { end };
+            tick.label.clone().filter(|_| is_free)
+        };
+        ticks.iter().map(|tick| Tick { label: keep(tick), ..tick.clone() }).collect()
     };
     let all: Vec<(Vec<Tick>, i32)> = (1..=7).rev().map(|room| scale.ticks(room)).collect();
-    all.iter().find(|(ticks, _)| fits(ticks)).or(all.last()).cloned().unwrap_or_default()
+    let gap = if scale.kind == Kind::Layers { 5.0 } else { 8.0 };
+    let fitting = all.iter().find(|(ticks, _)| thinned(ticks, gap) == *ticks).cloned();
+    fitting.or_else(|| all.last().map(|(ticks, factor)| (thinned(ticks, 3.0), *factor))).unwrap_or_default()
 }
 
 fn with_factor(axis: &Axis, factor: i32) -> Text {
@@ -288,31 +347,4 @@ pub(crate) fn fitted(mut text: Text, size: f64, width: f64) -> Text {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_names_lose_their_middle_and_never_the_layer() {
-        let title = || Text::plain("SmolLM2-135M-Instruct.Q4_1").then(Text::plain(", layer 15"));
-        let whole = title().width(LABEL);
-        assert_eq!(shortened(title(), LABEL, whole), title());
-        for share in [0.5, 0.7, 0.9] {
-            let short = shortened(title(), LABEL, share * whole);
-            let characters = short.characters();
-            assert!(short.width(LABEL) <= share * whole && characters.ends_with(", layer 15"), "{characters}");
-            assert!(characters.starts_with("Smo") && characters.contains("…") && characters.contains("_1,"), "{characters}");
-        }
-    }
-
-    #[test]
-    fn points_are_as_large_in_every_panel() {
-        let cloud = |count: usize, fade: Fade| Mark::Points { points: vec![(0.0, 0.0, 0.0); count], fade };
-        let axis = || Axis::new(Text::default(), Scale::linear(0.0, 1.0));
-        let panel = |marks: Vec<Mark>| Panel::new(Text::default(), axis(), axis(), marks);
-        let panels = vec![panel(vec![cloud(290, Fade::Full), cloud(10, Fade::Faint)]), panel(vec![cloud(310, Fade::Full)])];
-        let preferred = super::super::sheet::Preferred::Page;
-        let sheet = Sheet { panels, columns: 1, ratio: 1.0, legend: Vec::new(), colour_bar: None, preferred };
-        let radii = dots(&sheet, None).radii;
-        assert_eq!((radii[0].1, radii[2].1), (scatter::radius(310), scatter::radius(10)));
-    }
-}
+mod tests;

@@ -1,10 +1,15 @@
 //! The runs and settings a figure is drawn from, and choices that figures share.
 
+use std::collections::BTreeSet;
+
+use layerscope_error::{line, setting};
+
 use super::Settings;
-use super::data::{Point, View};
+use super::data::{Point, View, integers};
 use super::plate::{Outcome, Plate, Skip};
 use super::sheet::Key;
 use super::text::Text;
+use crate::error::Error;
 use crate::run::Run;
 use crate::together::differences;
 
@@ -32,6 +37,16 @@ impl<'a> Context<'a> {
     /// The name of a figure of one run.
     pub fn name(&self, id: &str, view: &View) -> String {
         if self.views.len() > 1 { format!("{id}-{}", view.slug) } else { id.to_owned() }
+    }
+
+    /// The name of a figure of one run at one layer, which it names where several were asked for.
+    pub fn name_at(&self, id: &str, view: &View, layer: i64) -> String {
+        self.name(id, view) + &self.of_layer(layer)
+    }
+
+    /// What tells the files of one layer from those of others.
+    pub fn of_layer(&self, layer: i64) -> String {
+        if self.settings.layers.len() > 1 { format!("-layer{layer}") } else { String::new() }
     }
 
     /// The layers of a figure of one layer: those asked for, or the middle one.
@@ -65,11 +80,36 @@ impl<'a> Context<'a> {
             chosen.dedup();
             return Ok(chosen);
         }
-        let find = |layer: &i64| {
-            let found = points.iter().find(|(own, _)| own == layer).copied();
-            found.ok_or_else(|| Skip::of(&view.label, format!("layer {layer} was not measured")))
+        let find = |layer: &i64| points.iter().find(|(own, _)| own == layer).copied();
+        let chosen: Vec<(i64, Point)> = self.settings.layers.iter().filter_map(find).collect();
+        if chosen.is_empty() { Err(Skip::of(&view.label, not_measured(&self.settings.layers))) } else { Ok(chosen) }
+    }
+
+    /// What is said of runs that lack some of the layers asked for. Figures say so themselves where a run has none of them, and it is
+    /// an error where no run has any.
+    pub fn missing_layers(&self) -> Result<Vec<String>, Error> {
+        let asked = &self.settings.layers;
+        let measured = |view: &View| -> BTreeSet<i64> {
+            integers(&view.run.layers, "layer").map_or(BTreeSet::new(), |layers| layers.iter().flatten().copied().collect())
         };
-        self.settings.layers.iter().map(find).collect()
+        let there: BTreeSet<i64> = self.views.iter().flat_map(measured).collect();
+        if !asked.is_empty() && !there.is_empty() && !asked.iter().any(|layer| there.contains(layer)) {
+            let given = setting("layers").to(asked.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
+            let known = listed(&there.into_iter().collect::<Vec<_>>());
+            return Err(Error::Setting(line![given, format!(": no such layer was measured; there are {known}")]));
+        }
+        let mut lacking: Vec<(Vec<i64>, Vec<&str>)> = Vec::new();
+        for view in &self.views {
+            let own = measured(view);
+            let (some, missing): (Vec<i64>, Vec<i64>) = asked.iter().partition(|layer| own.contains(layer));
+            match lacking.iter_mut().find(|(layers, _)| *layers == missing) {
+                _ if some.is_empty() || missing.is_empty() => {}
+                Some((_, runs)) => runs.push(&view.label),
+                None => lacking.push((missing, vec![&view.label])),
+            }
+        }
+        let of = |runs: &[&str]| if runs.len() < self.views.len() { format!(" in {}", runs.join(", ")) } else { String::new() };
+        Ok(lacking.iter().map(|(layers, runs)| not_measured(layers) + &of(runs)).collect())
     }
 
     /// The models' names with their lines and markers; nothing for a single one.
@@ -88,6 +128,21 @@ impl<'a> Context<'a> {
     /// Names the model in a title where there are several or the figure does not say otherwise.
     pub fn title(&self, view: &View) -> Text {
         Text::plain(view.label.clone())
+    }
+}
+
+fn not_measured(layers: &[i64]) -> String {
+    match layers {
+        [layer] => format!("layer {layer} was not measured"),
+        _ => format!("layers {} were not measured", listed(layers)),
+    }
+}
+
+/// "0 to 12", or every number where some between them are missing.
+fn listed(numbers: &[i64]) -> String {
+    match numbers {
+        [first, .., last] if numbers.len() > 2 && numbers.windows(2).all(|pair| pair[1] - pair[0] == 1) => format!("{first} to {last}"),
+        _ => numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", "),
     }
 }
 

@@ -13,7 +13,7 @@ use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, ColourBar, Fade, Key, Mark, Paint, Panel, Preferred, Sheet};
 use super::shown::Shown;
 use super::tex;
-use super::text::{Text, decimals};
+use super::text::{Text, decimals, thousands};
 use super::ticks::{Kind, MARKER, Scale};
 use crate::error::Result;
 use crate::table::{Cell, Table};
@@ -54,11 +54,15 @@ pub(crate) fn trade_off(context: &Context) -> Vec<Outcome> {
             Err(skip) => outcomes.push(Err(skip)),
         }
     }
-    let files = chosen.iter().map(|(_, layers)| layers.len()).max().unwrap_or(0);
-    for i in 0..files {
-        let cells: Vec<(&View, (i64, Point), Pair)> =
-            chosen.iter().filter_map(|(view, layers)| Some((*view, *layers.get(i)?, (M, V)))).collect();
-        let name = if files > 1 { format!("fig2-layer{}", context.settings.layers[i]) } else { "fig2".into() };
+    // One file for each layer asked for, of the runs that have it; else one of every run's middle layer.
+    let asked = &context.settings.layers;
+    for i in 0..asked.len().max(1) {
+        let here = |(_, layers): &(_, Vec<(i64, Point)>)| layers.iter().find(|at| asked.get(i).is_none_or(|layer| at.0 == *layer)).copied();
+        let cells: Vec<(&View, (i64, Point), Pair)> = chosen.iter().filter_map(|one| Some((one.0, here(one)?, (M, V)))).collect();
+        if cells.is_empty() {
+            continue;
+        }
+        let name = "fig2".to_owned() + &asked.get(i).map_or(String::new(), |layer| context.of_layer(*layer));
         let what = "Variance $V(X_t)$ against squared norm of the mean $M(X_t)$ of every group, with a least-squares line.";
         outcomes.push(scatter(&name, &cells, true, true, beside(cells.len()), &title_at, what));
     }
@@ -72,10 +76,9 @@ pub(crate) fn by_frequency(context: &Context) -> Vec<Outcome> {
             Ok(layers) => layers,
             Err(skip) => return vec![Err(skip)],
         };
-        let several = layers.len() > 1;
         let draw = |at: (i64, Point)| {
             let cells: Vec<_> = [Q, M, V].map(|quantity| (view, at, (LOG_N, quantity))).into();
-            let name = context.name("fig7", view) + &if several { format!("-layer{}", at.0) } else { String::new() };
+            let name = context.name_at("fig7", view, at.0);
             let what =
                 format!("$Q(X_t)$, $M(X_t)$ and $V(X_t)$ against $\\log_{{10}} n_t$ in {} at {}.", tex::name(&view.name), layer_name(at));
             scatter(&name, &cells, true, false, 3, &title_at, &what)
@@ -150,6 +153,8 @@ fn scatter(
     }
     let scale = if fitted { colours(all.iter().flatten()) } else { Scale::linear(1.0, MOST_SUBWORDS as f64) };
     let place = |group: &Group| scale.place(shade(group));
+    // Where the slope is all that a panel is about, it says what it is over: figure 8 fits other groups.
+    let alone = cells.iter().all(|(_, _, (x, y))| (x.name, y.name) == (M.name, V.name));
     let (mut fits, mut panels, mut ranges, mut few) = (Fits::new(), Vec::new(), Over::default(), Few::default());
     for ((view, at, pair), groups) in cells.iter().zip(&all) {
         let selected: Vec<Group> = groups.iter().filter(|group| group.selected).copied().collect();
@@ -162,8 +167,9 @@ fn scatter(
         // A word that occurs once has no variance, whatever the word: a stripe that says nothing.
         let stands_out = |group: &Group| if fitted { group.selected } else { group.n > 1 };
         let mut panel = panel(groups, *pair, fit, title(view, *at), clouds(groups, *pair, Fade::Full, stands_out, place));
-        if fit.is_some() && selected.len() < FEW_GROUPS {
-            panel.note = panel.note.then(Text::plain(format!(", {} groups", selected.len())));
+        if fit.is_some() && (alone || selected.len() < FEW_GROUPS) {
+            let of = if view.frequency().is_some() { "selected groups" } else { "groups" };
+            panel.note = panel.note.then(Text::plain(format!(", {} {of}", thousands(selected.len() as i64))));
         }
         panels.push(panel);
     }

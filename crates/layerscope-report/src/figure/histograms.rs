@@ -1,5 +1,7 @@
 //! Histograms: lengths of sentences, frequencies of groups, distributions of Q, M and V.
 
+use std::collections::BTreeSet;
+
 use super::context::{Context, beside, layer_name};
 use super::data::bounded;
 use super::fits::{M, Q, Quantity, V, percentile};
@@ -170,7 +172,7 @@ pub(crate) fn five_layers(context: &Context) -> Vec<Outcome> {
         let place =
             [("model", Cells::Text), ("layer", Cells::Integer), ("point", Cells::Text), ("quantity", Cells::Text), ("mean", Cells::Real)];
         let mut rows = Rows::new(&[&place[..], &BIN[..]].concat());
-        let (mut panels, mut some_left_out) = (Vec::new(), false);
+        let (mut panels, mut all_left_out) = (Vec::new(), BTreeSet::new());
         for at in &layers {
             let groups = view.groups_at(*at);
             if groups.is_empty() {
@@ -178,7 +180,7 @@ pub(crate) fn five_layers(context: &Context) -> Vec<Outcome> {
             }
             let alone = groups.iter().filter(|group| group.n == 1).count();
             let left_out = if alone < groups.len() { alone } else { 0 };
-            some_left_out |= left_out > 0;
+            all_left_out.extend((left_out > 0).then_some(left_out));
             for quantity in [Q, M, V] {
                 // A state alone has no variance, whatever the group: one bar that would hide the others.
                 let is_left_out = |group: &Group| left_out > 0 && quantity.name == V.name && group.n == 1;
@@ -197,18 +199,18 @@ pub(crate) fn five_layers(context: &Context) -> Vec<Outcome> {
                         Cell::Real(mean),
                     ],
                 );
-                let mut panel = distribution(quantity, &bins, mean, Paint::Series(view.series), layer_name(*at));
-                if left_out > 0 && quantity.name == V.name {
-                    panel.note = Text::plain(format!("without {} groups of one state", thousands(left_out as i64)));
-                }
-                panels.push(panel);
+                panels.push(distribution(quantity, &bins, mean, Paint::Series(view.series), layer_name(*at)));
             }
         }
-        let remarks = Remarks::default().footnote("values above each 99th percentile are not shown".into());
+        let mut remarks = Remarks::default().footnote("values above each 99th percentile are not shown".into());
+        if let (Some(least), Some(most)) = (all_left_out.first(), all_left_out.last()) {
+            let to = if least < most { format!(" to {}", thousands(*most as i64)) } else { String::new() };
+            remarks = remarks.footnote(format!("V without {}{to} groups of one state", thousands(*least as i64)));
+        }
         let caption = format!(
             "Distributions of $Q(X_t)$, $M(X_t)$ and $V(X_t)$ of all groups below their 99th percentile in {}. The dashed line is the mean, values that are not shown included.{}",
             tex::name(&view.name),
-            if some_left_out { " Groups of one state have $V(X_t) = 0$ by definition: they are left out of $V$." } else { "" }
+            if !all_left_out.is_empty() { " Groups of one state have $V(X_t) = 0$ by definition: they are left out of $V$." } else { "" }
         );
         let plate = finish(&context.name("fig14", view), panels, 3, rows, caption, view.shown_in_tables(), remarks);
         vec![plate.map(with_mean)]

@@ -18,17 +18,11 @@ pub(crate) struct Frame {
     pub area: Area,
     pub x: Scale,
     pub y: Scale,
-    pub right: Option<Scale>,
 }
 
 impl Frame {
     pub fn at(&self, x: f64, y: f64) -> (f64, f64) {
         (self.area.x + self.area.width * self.x.place(x), self.area.bottom() - self.area.height * self.y.place(y))
-    }
-
-    /// On the axis at the right.
-    fn of_right(&self) -> Frame {
-        Frame { y: self.right.unwrap_or(self.y), ..*self }
     }
 }
 
@@ -52,7 +46,7 @@ pub(crate) fn draw(canvas: &mut impl Canvas, look: &Look, panel: &Panel, frame: 
     let mut over: Vec<Item> = Vec::new();
     for mark in &panel.marks {
         match mark {
-            Mark::Line(one) => line(&mut clipped, &mut over, look, one, &if one.right { frame.of_right() } else { *frame }),
+            Mark::Line(one) => line(&mut clipped, &mut over, look, one, frame),
             Mark::Points { points, fade } => {
                 let places: Vec<(f64, f64, f64)> = points
                     .iter()

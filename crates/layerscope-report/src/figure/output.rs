@@ -48,7 +48,7 @@ pub struct Drawing {
     pub written: Vec<Written>,
     /// The figures that were not drawn, and why.
     pub skipped: Vec<Skipped>,
-    /// How else the runs differ than in their models; captions of figures of several runs say it too.
+    /// How else the runs differ than in their models, which captions of figures of several runs say too, and which layers are missing.
     pub notes: Vec<String>,
     /// The LaTeX file that includes all of them.
     pub tex: PathBuf,
@@ -80,10 +80,12 @@ const PAGE_MM: f64 = 160.0;
 pub fn draw(runs: &[Run], settings: &Settings, out: &Path, show: &mut dyn FnMut(Step)) -> Result<Drawing> {
     check(runs, settings)?;
     let context = Context::new(runs, settings);
+    let missing = context.missing_layers()?;
     let wanted = |figure: &&Figure| settings.only.is_empty() || settings.only.iter().any(|name| figure.is_called(name));
     let figures: Vec<&Figure> = LIST.iter().filter(wanted).collect();
     let mut done = in_parallel(&figures, &context, out, show)?;
-    let mut drawing = Drawing { notes: context.differences.clone(), tex: out.join("figures.tex"), ..Drawing::default() };
+    let notes = context.differences.iter().cloned().chain(missing).collect();
+    let mut drawing = Drawing { notes, tex: out.join("figures.tex"), ..Drawing::default() };
     let mut document = String::from("% Figures and tables by Layerscope. \\usepackage{graphicx,booktabs,textcomp}\n");
     done.sort_by_key(|(place, ..)| *place);
     for (_, written, part) in done {

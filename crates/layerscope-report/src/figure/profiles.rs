@@ -3,7 +3,6 @@
 use super::by_layer::curve;
 use super::context::Context;
 use super::data::{Key, Profile, Row, View};
-use super::fits::percentile;
 use super::over::Over;
 use super::plate::{Body, Outcome, Plate, Skip};
 use super::remarks::{Few, Remarks};
@@ -31,8 +30,8 @@ pub(super) struct Curve {
     pub limits: (f64, f64),
     /// A value worth a thin line: 0, 1, -1.
     pub mark: Option<f64>,
-    /// What is done where models differ by orders of magnitude.
-    pub sizes: Sizes,
+    /// Whether it is a size, in which models may differ by orders of magnitude: then the axes of all sizes of a figure are logarithmic.
+    pub size: bool,
 }
 
 impl Curve {
@@ -42,30 +41,10 @@ impl Curve {
     }
 }
 
-/// How models of very different sizes share a panel.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Sizes {
-    /// They do not differ so.
-    Alike,
-    /// The paper's way: one or two large models go to a second, logarithmic axis. All share one where a single model is so wide itself.
-    TwoAxes,
-    /// One axis, logarithmic for all.
-    OneAxis,
-}
-
-impl Sizes {
-    /// How many times its smallest the largest value is before the axis is logarithmic.
-    fn wide(self) -> f64 {
-        match self {
-            Sizes::Alike => f64::INFINITY,
-            Sizes::TwoAxes => 40.0,
-            Sizes::OneAxis => 20.0,
-        }
-    }
-}
-
+/// How many times its smallest the largest value of a size is before axes are logarithmic.
+const WIDE: f64 = 20.0;
 /// What is smaller than this part of the largest value is not on a logarithmic axis.
-const SMALLEST: f64 = 1e-5;
+const SMALLEST: f64 = 1e-9;
 
 /// A figure of such panels.
 pub(super) struct Plan {
@@ -185,7 +164,7 @@ fn line(view: &View, found: &Found, (lowest, highest): (f64, f64), relative: boo
 /// The figure of a plan.
 pub(super) fn draw(context: &Context, plan: &Plan) -> Outcome {
     let mut rows = columns();
-    let (mut panels, mut drawn, mut sentences, mut hollow) = (Vec::new(), Vec::new(), Vec::new(), false);
+    let (mut curves, mut drawn, mut sentences, mut hollow) = (Vec::new(), Vec::new(), Vec::new(), false);
     let (mut over, mut shown, mut few) = (Over::default(), Shown::Any, Few::default());
     let (mut errors, mut marked) = (false, false);
     for curve in plan.curves {
@@ -199,7 +178,7 @@ pub(super) fn draw(context: &Context, plan: &Plan) -> Outcome {
             }
             shown = shown.and(view.shown(found.selection));
             push(&mut rows, curve.measure, view, curve, &found);
-            if panels.is_empty() {
+            if curves.is_empty() {
                 sentences.push(extremes(view, &found.profile));
             }
             hollow |= found.profile.before_norm.is_some();
@@ -213,12 +192,14 @@ pub(super) fn draw(context: &Context, plan: &Plan) -> Outcome {
             drawn.push(view.series);
         }
         if !lines.is_empty() {
-            panels.push(panel(context, curve, lines));
+            curves.push((curve, lines));
         }
     }
-    if panels.is_empty() {
+    if curves.is_empty() {
         return Err(missing(plan.curves));
     }
+    let logarithmic = are_logarithmic(&curves);
+    let panels: Vec<Panel> = curves.into_iter().zip(logarithmic).map(|((curve, lines), log)| panel(context, curve, lines, log)).collect();
     let single = panels.len() == 1;
     let mut legend = context.legend(&drawn, hollow);
     if marked {
@@ -237,26 +218,14 @@ pub(super) fn draw(context: &Context, plan: &Plan) -> Outcome {
     plate(plan.id, sheet, rows, caption, shown, few.remarks())
 }
 
-/// A panel; lines of a very different size go to a second, logarithmic axis.
-fn panel(context: &Context, curve: &Curve, mut lines: Vec<Line>) -> Panel {
-    let title = Text::plain(curve.title);
+/// A panel of lines that share one axis.
+fn panel(context: &Context, curve: &Curve, lines: Vec<Line>, log: bool) -> Panel {
     let x = if context.settings.relative_depth { relative_axis() } else { layer_axis(&lines) };
-    let mut large = if curve.sizes == Sizes::TwoAxes { very_large(&lines) } else { Vec::new() };
-    // A final norm can change the size a hundredfold: then all share one logarithmic axis, or the others would lie flat on theirs.
-    let wide = is_wide(lines.iter().enumerate().filter(|(i, _)| !large.contains(i)).map(|(_, line)| line), curve.sizes.wide());
-    if wide {
-        large.clear();
-    }
-    for i in &large {
-        lines[*i].right = true;
-    }
-    let heights = |right: bool| lines.iter().filter(move |line| line.right == right).flat_map(|line| line.heights().collect::<Vec<f64>>());
-    let kind = if wide { Kind::Log } else { Kind::Linear };
+    let heights = || lines.iter().flat_map(Line::heights);
     // Zeros (no variance within groups before the first block of a rotary model) fall off a logarithmic axis.
-    let least = heights(false).fold(0.0f64, f64::max) * SMALLEST;
-    let shown = heights(false).filter(|value| !wide || *value >= least);
-    let mut scale = Scale::around(kind, shown);
-    if scale.min < 0.0 && heights(false).all(|value| value >= 0.0) {
+    let least = heights().fold(0.0f64, f64::max) * SMALLEST;
+    let mut scale = Scale::around(if log { Kind::Log } else { Kind::Linear }, heights().filter(|value| !log || *value >= least));
+    if scale.min < 0.0 && heights().all(|value| value >= 0.0) {
         scale.min = 0.0;
     }
     let near = |mark: &f64| *mark >= scale.min - 0.6 * (scale.max - scale.min) && *mark <= scale.max + 0.6 * (scale.max - scale.min);
@@ -265,17 +234,8 @@ fn panel(context: &Context, curve: &Curve, mut lines: Vec<Line>) -> Panel {
         let room = 0.03 * (scale.max - scale.min);
         scale = scale.including(mark - room).including(mark + room);
     }
-    let right = (!large.is_empty()).then(|| {
-        let names: Vec<String> = context
-            .views
-            .iter()
-            .filter(|view| lines.iter().any(|line| line.right && line.marker == Some(view.series)))
-            .map(|view| view.label.clone())
-            .collect();
-        Axis::new(Text::plain(format!("{} (log)", names.join(", "))), Scale::around(Kind::Log, heights(true)))
-    });
     let marks = mark.map(|y| Mark::Horizontal { y }).into_iter().chain(lines.into_iter().map(Mark::Line)).collect();
-    Panel { right, ..Panel::new(title, x, Axis::new(Text::math(curve.label), scale), marks) }
+    Panel::new(Text::plain(curve.title), x, Axis::new(Text::math(curve.label), scale), marks)
 }
 
 fn relative_axis() -> Axis {
@@ -288,29 +248,18 @@ fn layer_axis(lines: &[Line]) -> Axis {
     Axis::new(Text::plain("layer"), Scale { kind: Kind::Layers, min: -room, max: last + room })
 }
 
-/// Whether the largest value is so many times the smallest, none being negative.
-fn is_wide<'a>(lines: impl Iterator<Item = &'a Line>, times: f64) -> bool {
-    let values: Vec<f64> = lines.flat_map(|line| line.heights().collect::<Vec<f64>>()).collect();
+/// Which curves have a logarithmic axis: all sizes, where one of them needs it.
+fn are_logarithmic(curves: &[(&Curve, Vec<Line>)]) -> Vec<bool> {
+    let wide = curves.iter().any(|(curve, lines)| curve.size && is_wide(lines));
+    curves.iter().map(|(curve, _)| wide && curve.size).collect()
+}
+
+/// Whether the largest value is many times the smallest, none being negative.
+fn is_wide(lines: &[Line]) -> bool {
+    let values: Vec<f64> = lines.iter().flat_map(Line::values).collect();
     let high = values.iter().copied().fold(0.0, f64::max);
     let low = values.iter().copied().filter(|value| *value > high * SMALLEST).fold(high, f64::min);
-    high > times * low && values.iter().all(|value| *value >= 0.0)
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    percentile(&mut values, 0.5)
-}
-
-/// The lines above the widest gap between their medians, if that gap is tenfold, all of them are positive and at most two: more of them
-/// share one logarithmic axis with the others.
-fn very_large(lines: &[Line]) -> Vec<usize> {
-    let mut sizes: Vec<(f64, usize)> = lines.iter().enumerate().map(|(i, line)| (median(line.heights()), i)).collect();
-    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let gap = |i: &usize| if sizes[i - 1].0 > 0.0 { sizes[*i].0 / sizes[i - 1].0 } else { 0.0 };
-    let Some(widest) = (1..sizes.len()).max_by(|a, b| gap(a).total_cmp(&gap(b))) else { return Vec::new() };
-    let large: Vec<usize> = sizes[widest..].iter().map(|(_, i)| *i).collect();
-    let positive = large.iter().all(|i| lines[*i].heights().all(|value| value > 0.0));
-    if gap(&widest) >= 10.0 && positive && large.len() <= 2 { large } else { Vec::new() }
+    high > WIDE * low && values.iter().all(|value| *value >= 0.0)
 }
 
 fn columns() -> Rows {
@@ -388,4 +337,24 @@ fn plate(id: &str, sheet: Sheet, rows: Rows, caption: String, shown: Shown, rema
     );
     let (body, numbers) = (Body::Panels(sheet), vec![("", table)]);
     Ok(Plate { name: id.into(), body, numbers, caption: caption.trim().into(), shown, remarks, description })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_sizes_of_a_figure_have_axes_of_one_kind() {
+        let (size, share) = (Curve { size: true, ..curve("", "", "q") }, curve("", "", "m_over_q"));
+        let lines = |values: &[f64]| values.iter().map(|value| Line::of_series(vec![(0.0, Some(*value))], 0)).collect::<Vec<Line>>();
+        let of = |first: &[f64]| are_logarithmic(&[(&size, lines(first)), (&size, lines(&[5.0, 6.0])), (&share, lines(&[0.01, 1.0]))]);
+        assert_eq!(of(&[1.0, 21.0]), [true, true, false]);
+        assert_eq!(of(&[1.0, 19.0]), [false; 3]);
+        assert_eq!(of(&[0.0, 1.0, 19.0]), [false; 3], "a zero has no place on such an axis");
+        assert_eq!(of(&[-1.0, 21.0]), [false; 3], "nor has a negative number");
+        // What errors reach does not count.
+        let mut uncertain = lines(&[1.0, 2.0]);
+        uncertain[0].band = vec![(0.0, 0.001, 2.0)];
+        assert!(!is_wide(&uncertain));
+    }
 }

@@ -41,6 +41,10 @@ impl Area {
         self.x <= other.x && self.y <= other.y && other.right() <= self.right() && other.bottom() <= self.bottom()
     }
 
+    fn scaled(&self, by: f64) -> Area {
+        Area { x: self.x * by, y: self.y * by, width: self.width * by, height: self.height * by }
+    }
+
     /// Larger by this much on every side.
     pub fn grown(&self, by: f64) -> Area {
         Area { x: self.x - by, y: self.y - by, width: self.width + 2.0 * by, height: self.height + 2.0 * by }
@@ -149,9 +153,42 @@ impl Scene {
     pub fn new(width: f64, height: f64, background: Colour) -> Scene {
         Scene { width, height, background, description: String::new(), items: Vec::new() }
     }
+
+    /// All of it smaller, or larger.
+    pub fn scaled(mut self, by: f64) -> Scene {
+        self.width *= by;
+        self.height *= by;
+        self.items.iter_mut().for_each(|item| item.scale(by));
+        self
+    }
 }
 
 impl Item {
+    /// Makes it smaller or larger; dashes are as long as before.
+    fn scale(&mut self, by: f64) {
+        let point = |(x, y): &mut (f64, f64)| (*x, *y) = (*x * by, *y * by);
+        match self {
+            Item::Shape { shape, stroke, .. } => {
+                stroke.iter_mut().for_each(|stroke| stroke.width *= by);
+                match shape {
+                    Shape::Rectangle { area, radius } => (*area, *radius) = (area.scaled(by), *radius * by),
+                    Shape::Circle { x, y, radius } => (*x, *y, *radius) = (*x * by, *y * by, *radius * by),
+                    Shape::Dots { points, radius } => {
+                        points.iter_mut().for_each(point);
+                        *radius *= by;
+                    }
+                    Shape::Lines { points, .. } => points.iter_mut().for_each(point),
+                }
+            }
+            Item::Text { x, y, size, .. } => (*x, *y, *size) = (*x * by, *y * by, *size * by),
+            Item::Picture { area, .. } => *area = area.scaled(by),
+            Item::Clipped { area, items } => {
+                *area = area.scaled(by);
+                items.iter_mut().for_each(|item| item.scale(by));
+            }
+        }
+    }
+
     /// Moves it down.
     pub fn lower(&mut self, by: f64) {
         match self {

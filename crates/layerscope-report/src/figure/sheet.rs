@@ -54,14 +54,12 @@ pub(crate) struct Line {
     pub band: Vec<(f64, f64, f64)>,
     /// Points beside the line, joined to the one before them: the last block's own output.
     pub hollow: Vec<((f64, f64), (f64, f64))>,
-    /// Whether the line belongs to the axis on the right.
-    pub right: bool,
     pub dashed: bool,
 }
 
 impl Line {
     pub fn new(points: Vec<(f64, Option<f64>)>, paint: Paint) -> Line {
-        Line { points, paint, width: 1.1, marker: None, band: Vec::new(), hollow: Vec::new(), right: false, dashed: false }
+        Line { points, paint, width: 1.1, marker: None, band: Vec::new(), hollow: Vec::new(), dashed: false }
     }
 
     /// The line of a model.
@@ -69,10 +67,14 @@ impl Line {
         Line { marker: Some(series), ..Line::new(points, Paint::Series(series)) }
     }
 
+    /// The numbers that points stand for.
+    pub fn values(&self) -> impl Iterator<Item = f64> + '_ {
+        self.points.iter().filter_map(|(_, y)| *y).chain(self.hollow.iter().map(|(_, (_, y))| *y))
+    }
+
     /// All numbers along y, to find a scale for.
     pub fn heights(&self) -> impl Iterator<Item = f64> + '_ {
-        let band = self.band.iter().flat_map(|(_, low, high)| [*low, *high]);
-        self.points.iter().filter_map(|(_, y)| *y).chain(self.hollow.iter().map(|(_, (_, y))| *y)).chain(band)
+        self.values().chain(self.band.iter().flat_map(|(_, low, high)| [*low, *high]))
     }
 }
 
@@ -154,7 +156,6 @@ pub(crate) struct Panel {
     pub note: Text,
     pub x: Axis,
     pub y: Axis,
-    pub right: Option<Axis>,
     pub marks: Vec<Mark>,
     /// Whether one unit is as long on both axes.
     pub equal: bool,
@@ -162,7 +163,7 @@ pub(crate) struct Panel {
 
 impl Panel {
     pub fn new(title: Text, x: Axis, y: Axis, marks: Vec<Mark>) -> Panel {
-        Panel { title, note: Text::default(), x, y, right: None, marks, equal: false }
+        Panel { title, note: Text::default(), x, y, marks, equal: false }
     }
 }
 
@@ -210,4 +211,14 @@ pub(crate) struct Sheet {
     pub legend: Vec<(Key, Text)>,
     pub colour_bar: Option<ColourBar>,
     pub preferred: Preferred,
+}
+
+impl Sheet {
+    /// Whether the panels of a row differ and every row repeats them: then columns mean something, and a row is not broken.
+    pub fn is_grid(&self) -> bool {
+        let Some((first, others)) = self.panels.split_at_checked(self.columns) else { return false };
+        let repeats = |row: &[Panel]| row.len() == first.len() && row.iter().zip(first).all(|(own, above)| own.y.label == above.y.label);
+        let differs = |panel: &Panel| (&panel.x.label, &panel.y.label) != (&first[0].x.label, &first[0].y.label);
+        !others.is_empty() && others.chunks(self.columns).all(repeats) && first.iter().any(differs)
+    }
 }

@@ -67,6 +67,53 @@ impl Text {
         self.0.iter().all(|span| span.text.is_empty())
     }
 
+    /// In lines of this width. They are cut after commas, and between words only where what is between two commas is too long.
+    pub fn lines(&self, size: f64, width: f64) -> Vec<Text> {
+        let mut lines: Vec<Text> = Vec::new();
+        let fits = |text: &Text| text.clone().without_end().width(size) <= width;
+        if !self.is_empty() && fits(self) {
+            return vec![self.clone()];
+        }
+        let mut add = |piece: Text| match lines.last_mut() {
+            Some(line) if fits(&line.clone().joined(&piece)) => *line = std::mem::take(line).joined(&piece),
+            _ => lines.push(piece),
+        };
+        for part in self.words().chunk_by(|word, _| !word.characters().ends_with(", ")) {
+            let whole = part.iter().fold(Text::default(), Text::joined);
+            if fits(&whole) { add(whole) } else { part.iter().cloned().for_each(&mut add) }
+        }
+        lines.into_iter().map(Text::without_end).collect()
+    }
+
+    /// The same as before it was cut into words.
+    fn joined(mut self, other: &Text) -> Text {
+        let characters = other.0.iter().flat_map(|span| span.text.chars().map(move |character| (span, character)));
+        characters.for_each(|(span, character)| push(&mut self.0, character, span.style, span.scale, span.rise));
+        self
+    }
+
+    /// Each with the space after it.
+    fn words(&self) -> Vec<Text> {
+        let mut words: Vec<Text> = Vec::new();
+        let mut is_new = true;
+        for (span, character) in self.0.iter().flat_map(|span| span.text.chars().map(move |character| (span, character))) {
+            if is_new {
+                words.push(Text::default());
+            }
+            push(&mut words.last_mut().expect("one was begun").0, character, span.style, span.scale, span.rise);
+            is_new = character == ' ';
+        }
+        words
+    }
+
+    /// Without a space at its end.
+    fn without_end(mut self) -> Text {
+        if let Some(last) = self.0.last_mut() {
+            last.text.truncate(last.text.trim_end_matches(' ').len());
+        }
+        self
+    }
+
     /// The characters alone.
     pub fn characters(&self) -> String {
         self.0.iter().map(|span| span.text.as_str()).collect()
@@ -112,6 +159,19 @@ mod tests {
         assert!(text.0[1].rise < 0.0 && text.0[1].scale < 1.0);
         assert!(text.0.last().unwrap().rise > 0.0);
         assert_eq!(Text::plain("*a*_{b}").characters(), "*a*_{b}");
+    }
+
+    #[test]
+    fn lines_are_cut_after_commas_and_else_between_words() {
+        let text = Text::math("slope 0.5, *R*² 0.25").then(Text::plain(", 1,200 groups"));
+        let lines = |width: f64| text.lines(10.0, width).iter().map(Text::characters).collect::<Vec<_>>();
+        let width = |characters: &str| Style::Regular.width(characters, 10.0);
+        assert_eq!(lines(f64::INFINITY), ["slope 0.5, R² 0.25, 1,200 groups"]);
+        assert_eq!(text.lines(10.0, f64::INFINITY).first(), Some(&text), "with all its runs");
+        assert_eq!(lines(width("slope 0.5, R² 0.25, 1,200")), ["slope 0.5, R² 0.25,", "1,200 groups"]);
+        assert_eq!(lines(width("1,200 groups,")), ["slope 0.5,", "R² 0.25,", "1,200 groups"]);
+        assert_eq!(lines(1.05 * width("R² 0.25,")), ["slope", "0.5,", "R² 0.25,", "1,200", "groups"]);
+        assert!(Text::default().lines(10.0, 1.0).is_empty());
     }
 
     #[test]

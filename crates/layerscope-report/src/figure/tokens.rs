@@ -15,7 +15,7 @@ use super::remarks::Remarks;
 use super::rows::{Kind as Cells, Rows, integer, real};
 use super::sheet::{Axis, ColourBar, Fade, Key, Label, Mark, Paint, Panel, Preferred, Sheet};
 use super::tex;
-use super::text::{Text, decimals};
+use super::text::{Text, decimals, thousands};
 use super::ticks::{Kind, Scale};
 use crate::table::Cell;
 
@@ -89,10 +89,9 @@ pub(crate) fn projected(context: &Context) -> Vec<Outcome> {
             Ok(chosen) => chosen,
             Err(skip) => return vec![Err(skip)],
         };
-        let several = chosen.len() > 1;
         let draw = |at: (i64, Point)| {
             let states: Vec<&Projected> = layers[&at.0].1.iter().filter(|state| names.contains(&state.token)).collect();
-            let name = context.name("fig1", view) + &if several { format!("-layer{}", at.0) } else { String::new() };
+            let name = context.name_at("fig1", view, at.0);
             projection(name, view, at, &states)
         };
         chosen.into_iter().map(draw).collect()
@@ -193,9 +192,8 @@ pub(crate) fn labelled(context: &Context) -> Vec<Outcome> {
             Ok(layers) => layers,
             Err(skip) => return vec![Err(skip)],
         };
-        let several = layers.len() > 1;
         let draw = |at: (i64, Point)| {
-            let name = context.name("fig8", view) + &if several { format!("-layer{}", at.0) } else { String::new() };
+            let name = context.name_at("fig8", view, at.0);
             among_all(name, view, at, &names)
         };
         layers.into_iter().map(draw).collect()
@@ -213,6 +211,9 @@ fn among_all(name: String, view: &View, at: (i64, Point), chosen: &[Token]) -> O
     let line = fit(&groups, (M, V));
     let clouds = clouds(&groups, (M, V), Fade::Pale, |group| group.selected, |group| logs.place(group.log_n()));
     let mut panel = panel(&groups, (M, V), line, title_at(view, at), clouds);
+    if line.is_some() {
+        panel.note = panel.note.then(Text::plain(format!(", all {} groups", thousands(groups.len() as i64))));
+    }
     let inside = |scale: Scale, values: Vec<f64>| values.into_iter().fold(scale, |scale, value| scale.including(value));
     panel.x.scale = inside(panel.x.scale, tokens.iter().map(|group| group.m).collect());
     panel.y.scale = inside(panel.y.scale, tokens.iter().map(|group| group.v).collect());

@@ -43,8 +43,13 @@ fn regressions_follow_the_frequency_range() {
         // The line of figure 8 is of all groups.
         let [_, _, m, v] = columns(&groups(&runs[0], 2, "block", (1, i64::MAX)));
         let (slope, r2) = line(&m, &v);
-        let said = format!("slope {slope:.3}, R² {r2:.3}").replace('-', "−");
+        let said = format!("slope {slope:.3}, R² {r2:.3}, all {} groups", m.len()).replace('-', "−");
         assert!(characters(&out.text("fig8-encoder-base.svg")).contains(&said), "{said}");
+        // That of figure 2 is of the selected ones, as both say.
+        let [_, _, m, v] = columns(&groups(&runs[0], 2, "block", range));
+        let (slope, r2) = line(&m, &v);
+        let said = format!("slope {slope:.3}, R² {r2:.3}, {} selected groups", m.len()).replace('-', "−");
+        assert!(characters(&out.text("fig2.svg")).contains(&said), "{said}");
         for row in out.csv("fig4.csv").iter().chain(&out.csv("fig17.csv")) {
             let [log_n, q, m, v] = columns(&groups(run_of(&runs, row), row["layer"].parse().unwrap(), &row["point"], range));
             let on_log_n = |values: &[f64]| line(&log_n, &values.iter().map(|value| (1.0 + value).log10()).collect::<Vec<f64>>()).0;

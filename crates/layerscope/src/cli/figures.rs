@@ -60,12 +60,17 @@ pub(super) fn drawn(drawing: &Drawing, out: &Path, several: bool) -> String {
 /// What was not drawn and why, a line a reason: of one run among several it says of which.
 fn not_drawn(skipped: &[Skipped], several: bool) -> Vec<String> {
     let same = |one: &Skipped, other: &Skipped| one.figure == other.figure && one.reason == other.reason;
-    let line = |alike: &[Skipped]| {
+    let mut lines: Vec<(Vec<&str>, String)> = Vec::new();
+    for alike in skipped.chunk_by(same) {
         let models: Vec<&str> = alike.iter().filter_map(|skipped| skipped.model.as_deref()).collect();
         let of = if several && !models.is_empty() { format!(" of {}", models.join(", ")) } else { String::new() };
-        format!("not drawn: {}{of}: {}", alike[0].figure, alike[0].reason)
-    };
-    skipped.chunk_by(same).map(line).collect()
+        let why = format!("{of}: {}", alike[0].reason);
+        match lines.iter_mut().find(|(_, said)| *said == why) {
+            Some((figures, _)) => figures.push(alike[0].figure),
+            None => lines.push((vec![alike[0].figure], why)),
+        }
+    }
+    lines.into_iter().map(|(figures, why)| format!("not drawn: {}{why}", figures.join(", "))).collect()
 }
 
 #[cfg(test)]
@@ -78,12 +83,13 @@ mod tests {
         let words = "grouped by token";
         let skipped = [
             skip("fig1", Some("b"), "no tokens"),
+            skip("fig8", Some("b"), "no tokens"),
             skip("fig22", Some("a"), words),
             skip("fig22", Some("b"), words),
             skip("shape1", None, "no run"),
         ];
-        let expected = ["not drawn: fig1 of b: no tokens", "not drawn: fig22 of a, b: grouped by token", "not drawn: shape1: no run"];
+        let expected = ["not drawn: fig1, fig8 of b: no tokens", "not drawn: fig22 of a, b: grouped by token", "not drawn: shape1: no run"];
         assert_eq!(not_drawn(&skipped, true), expected);
-        assert_eq!(not_drawn(&skipped[..2], false), ["not drawn: fig1: no tokens", "not drawn: fig22: grouped by token"]);
+        assert_eq!(not_drawn(&skipped[..3], false), ["not drawn: fig1, fig8: no tokens", "not drawn: fig22: grouped by token"]);
     }
 }

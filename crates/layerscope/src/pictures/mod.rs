@@ -102,13 +102,18 @@ pub(crate) fn figures_with(runs: &[Run], look: &Look, frequency: Option<&str>, o
 
 /// Why there is no figure at all: a reason for each, as far as they fit a line.
 fn nothing_drawn(skipped: &[Skipped]) -> Error {
-    let reason = |skipped: &Skipped| line![format!("{}: ", skipped.figure), skipped.reason.clone()];
-    let mut line = vec![Line::from("no figure was drawn; ")];
-    for (at, skipped) in skipped.iter().take(REASONS).enumerate() {
-        line.extend([Line::from(if at == 0 { "" } else { "; " }), reason(skipped)]);
+    let mut reasons: Vec<Line> = Vec::new();
+    for skipped in skipped {
+        let reason = line![format!("{}: ", skipped.figure), skipped.reason.clone()];
+        reasons.extend((!reasons.contains(&reason)).then_some(reason));
     }
-    if skipped.len() > REASONS {
-        line.push(format!("; and {} more", skipped.len() - REASONS).into());
+    let more = reasons.len().saturating_sub(REASONS);
+    let mut line = vec![Line::from("no figure was drawn; ")];
+    for (at, reason) in reasons.into_iter().take(REASONS).enumerate() {
+        line.extend([Line::from(if at == 0 { "" } else { "; " }), reason]);
+    }
+    if more > 0 {
+        line.push(format!("; and {more} more").into());
     }
     Error::usage(Line::join(line))
 }
@@ -147,4 +152,18 @@ fn view(name: &str) -> Result<&'static View> {
 /// What the page starts with.
 pub fn page_settings(frequency: Option<&str>, title: Option<String>) -> Result<page::Settings> {
     Ok(page::Settings { frequency: frequency.map(parse::frequency).transpose()?, title, ..page::Settings::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_given_once() {
+        let skip = |figure, model: &str, reason: &str| Skipped { figure, model: Some(model.into()), reason: reason.into() };
+        let two = [skip("shape2", "a", "no training"), skip("shape2", "b", "no training")];
+        assert_eq!(nothing_drawn(&two).to_string(), "no figure was drawn; shape2: no training");
+        let several: Vec<Skipped> = ["fig1", "fig1", "fig2", "fig7", "fig8", "fig8"].map(|figure| skip(figure, "a", "none")).into();
+        assert_eq!(nothing_drawn(&several).to_string(), "no figure was drawn; fig1: none; fig2: none; fig7: none; and 1 more");
+    }
 }
