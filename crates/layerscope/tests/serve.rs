@@ -326,9 +326,10 @@ fn it_ends_when_asked_to() {
 fn slow_clients_hold_nobody_up() {
     let [encoder, _] = runs();
     let server = Server::start(&[encoder], "");
+    server.limit_files(400);
     let page = server.page();
     let expected = server.get(&page).body;
-    // As many as this process may open, more than the server keeps: silent ones, some that say a letter now and then, and some that ask for
+    // As many as this process may open, more than the server may and more than it keeps: silent ones, some that say a letter now and then, and some that ask for
     // much and read nothing.
     let asked = format!("GET {page} HTTP/1.1\r\nHost: localhost\r\n\r\n").repeat(100);
     let mut slow: Vec<TcpStream> = (0..allowed_files(1100).saturating_sub(100).min(1000))
@@ -349,7 +350,7 @@ fn slow_clients_hold_nobody_up() {
         }
     }
     println!("20 pages beside {} slow clients: {:.2} s", slow.len(), begin.elapsed().as_secs_f64());
-    assert!(begin.elapsed() < Duration::from_secs(10));
+    assert!(begin.elapsed() < Duration::from_secs(30));
 }
 
 /// Lets this process open so many files, or as many as it may.

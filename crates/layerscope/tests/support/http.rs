@@ -37,6 +37,14 @@ impl Server {
         Server { address: address.unwrap_or_else(|| panic!("no address: {line} {}", end_of(&mut child))), child: Some(child) }
     }
 
+    /// Lets it open so many files at most.
+    pub fn limit_files(&self, count: u64) {
+        let limit = libc::rlimit { rlim_cur: count, rlim_max: count };
+        let id = self.child.as_ref().expect("still running").id();
+        // SAFETY: the call reads a whole structure, and changes nothing but the limit of a process of ours.
+        assert_eq!(unsafe { libc::prlimit(id as i32, libc::RLIMIT_NOFILE, &limit, std::ptr::null_mut()) }, 0);
+    }
+
     /// What it answers to a whole request.
     pub fn send(&self, request: &str) -> Answer {
         let mut stream = TcpStream::connect(&self.address).expect("somebody listens");
