@@ -254,7 +254,8 @@ class States(PageTest):
                     self.assertLess(statistics.correlation(values, heights), -0.99999, f"{measure}, {name}")
         self.assertEqual(seen, {"all", "selected"}, "not all are over the same")
         page.click(".panel:has-text('What they hide') > .how summary")
-        self.assertIn("all of them, and all but the massive ones", page.inner_text(".panel:has-text('What they hide') > .how"))
+        # It is written when it is opened.
+        page.wait_for_selector(".panel:has-text('What they hide') > .how :text('all of them, and all but the massive ones')")
 
     def test_training(self):
         for states, name in [("typical", "typical"), ("all", "all")]:
