@@ -84,6 +84,17 @@ fn columns_and_lines_are_cleaned_one_by_one() {
     assert_eq!((lines.fingerprint(), lines.counters()), (clean.fingerprint(), clean.counters()));
 }
 
+/// A fuzzer found it: `h` of the target and `ttp` of the label are no scheme.
+#[test]
+fn a_scheme_does_not_begin_before_its_label() {
+    let folder = Folder::new();
+    let marked = ["see [[h|ttp://x.org/y]] there", "see [[h|http://x.org/y b]] there"];
+    let clean = ["see ttp://x.org/y there", "see b there"];
+    let clean = spool(&folder, &Settings::new([folder.file("clean.jsonl", lines_of_json(&clean))], 64)).unwrap();
+    let read = spool(&folder, &settings(&folder.file("a.jsonl", lines_of_json(&marked)))).unwrap();
+    assert_eq!((read.fingerprint(), read.counters()), (clean.fingerprint(), clean.counters()));
+}
+
 #[test]
 fn a_bad_line_costs_its_page() {
     let folder = Folder::new();

@@ -274,10 +274,13 @@ impl<'a> Scanner<'a> {
 
     /// Takes back the scheme and skips the rest.
     fn bare_url(&mut self) {
-        let scheme = self.out.len() - self.out.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
-        let from = self.out.len() - scheme;
-        let floor = self.open.last().map_or(0, |open| open.start);
-        if from >= floor && ["http", "https", "ftp", "irc", "news"].contains(&&self.out[from..]) {
+        // Letters before a link, or of its target, are no part of a scheme.
+        let floor = self.open.last().map_or(0, |open| match open.kind {
+            Kind::Link { label: Some(label) } => label,
+            _ => open.start,
+        });
+        let from = floor + self.out[floor..].trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
+        if ["http", "https", "ftp", "irc", "news"].contains(&&self.out[from..]) {
             self.out.truncate(from);
             // Punctuation at its end belongs to the sentence.
             self.at += self.rest()[..url_length(self.rest())].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', '\'']).len();
