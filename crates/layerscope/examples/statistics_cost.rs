@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::error::Error;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use layerscope::internals::{Items, KeepSettings, Kept, WorkSettings, Workers};
 use layerscope_compute::Cpu;
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut collect = |part: &[Items]| -> Result<(), Box<dyn Error>> {
         let (first, end) = (entered, entered + part.len());
         let batch = |index: usize| Ok((index < end).then(|| part[index - first].clone()));
-        entered = workers.run(first, &batch, &mut |_| false)?;
+        entered = workers.run(first, &batch, Duration::MAX, &mut |_| false)?;
         Ok(())
     };
     // Once unmeasured: in a long corpus the state's memory is touched for the first time only once.

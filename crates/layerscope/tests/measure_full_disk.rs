@@ -4,11 +4,11 @@ mod support;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use support::empty_folder;
-use support::measure::{command, corpus, differing, end, measure, measured, run, sentences, start, wide_model};
+use support::measure::{command, corpus, differing, end, measure, measured, run, sentences, wide_model};
+use support::storage::{held_at, release_with};
 
 const FLAGS: &str =
     "--quiet --threads 1 --batch-tokens 128 --checkpoint-seconds 0.1 --tokens none --sample-states 100 --measures norm,cosine";
@@ -71,13 +71,9 @@ fn a_disk_that_fills_up() {
     let (model, text, whole) = whole("full-disk");
     let out = disk.0.join("run");
     let words = command(&model, &text, &out, FLAGS);
-    let mut child = start(&words);
-    let begin = Instant::now();
-    while !out.join(".work/plan.json").exists() && child.try_wait().expect("a process").is_none() {
-        assert!(begin.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let child = held_at(".work/plan.json", &out, &words, Stdio::null());
     let ballast = disk.fill();
+    release_with(&child, libc::SIGCONT);
     one_line_about_space(&end(child));
     // Still no room: nothing gets worse.
     one_line_about_space(&run(&words));

@@ -104,9 +104,10 @@ impl LegRun<'_> {
         )?;
         let of = shared.batches.len();
         while next < self.batches.end {
+            let until_due = journey.work.until_due(plan.checkpoint);
             let mut told = false;
             let mut pause = |progress: &Progress| {
-                let Journey { work, cancel, show, passed, .. } = journey;
+                let Journey { cancel, show, passed, .. } = journey;
                 let (documents, tokens) = (before.0 + progress.documents(), before.1 + progress.tokens());
                 show(Event::Measuring {
                     documents: self.share(documents, total.0),
@@ -119,7 +120,7 @@ impl LegRun<'_> {
                     told = true;
                     show(Event::Stopping);
                 }
-                cancel.is_cancelled() || work.is_due(plan.checkpoint)
+                cancel.is_cancelled()
             };
             let batch = |index: usize| match index < self.batches.end {
                 true => Ok(Some(Items::new(spool.batch(shared.batches, index)?))),
@@ -128,7 +129,7 @@ impl LegRun<'_> {
             // A stretch so short that nobody looks up while it runs is told of, too.
             pause(workers.progress());
             let begun = Instant::now();
-            next = workers.run(next, &batch, &mut pause).map_err(|error| located(error, spool))?;
+            next = workers.run(next, &batch, until_due, &mut pause).map_err(|error| located(error, spool))?;
             journey.work.timings().add_batches(begun.elapsed().as_secs_f64(), workers.progress().take_times());
             leaving.as_ref().map_or(Ok(()), Stretch::sync)?;
             // Whoever asked to stop is heard in the next leg: the end of this one is worth more than a checkpoint. But a run that is replaced

@@ -136,21 +136,25 @@ impl<'a, D: Accumulate> Workers<'a, D> {
         Ok(Workers { transformer, points, settings, progress: Progress::default(), spaces: Mutex::default() })
     }
 
-    /// Runs batches from `first` on until there is none left or `pause` says so; returns the batch that comes next, before which
-    /// every point has all batches and none has more.
+    /// Runs batches from `first` on until there is none left, `time` is over or `pause` says so; returns the batch that comes next, before
+    /// which every point has all batches and none has more.
     ///
-    /// `batches(i)` gives batch `i`, or none at the end. `pause` is asked a few times a second on the calling thread. After an error
-    /// the states hold what was committed before it, which may differ from point to point.
+    /// `batches(i)` gives batch `i`, or none at the end. However short the time is, every worker does a batch. `pause` is asked a few
+    /// times a second on the calling thread. After an error the states hold what was committed before it, which may differ from point to
+    /// point.
     pub fn run(
         &self,
         first: usize,
         batches: &(dyn Fn(usize) -> Result<Option<Items>> + Sync),
+        time: Duration,
         pause: &mut dyn FnMut(&Progress) -> bool,
     ) -> Result<usize> {
         let shift = Shift {
             workers: self,
             batches,
             next: AtomicUsize::new(first),
+            begun: Instant::now(),
+            time,
             stopped: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             room: AtomicUsize::new(left_early(self.settings.threads)),
@@ -213,6 +217,9 @@ struct Shift<'a, D: Accumulate> {
     workers: &'a Workers<'a, D>,
     batches: &'a (dyn Fn(usize) -> Result<Option<Items>> + Sync),
     next: AtomicUsize,
+    begun: Instant,
+    /// After this time no worker begins another batch.
+    time: Duration,
     stopped: AtomicBool,
     paused: AtomicBool,
     /// How much more may be left at points before its turn.
@@ -239,7 +246,7 @@ impl<D: Accumulate> Shift<'_, D> {
         let known = lock(spaces).pop();
         let mut space = known.map_or_else(|| transformer.backend().space(), Ok)?;
         while !self.stopped.load(Ordering::Relaxed) && !self.paused.load(Ordering::Relaxed) {
-            if !self.one_batch(&mut buffers, &mut space)? {
+            if !self.one_batch(&mut buffers, &mut space)? || self.begun.elapsed() >= self.time {
                 break;
             }
         }

@@ -63,7 +63,7 @@ fn finished(workers: &Workers<'_, Cpu>) -> Vec<(Point, PointState)> {
 fn states(transformer: &Transformer<Cpu>, threads: usize) -> Vec<(Point, PointState)> {
     let (kept, batches) = (Kept::default(), batches());
     let workers = Workers::new(transformer, empty(transformer), 0, settings(&kept, threads)).expect("workers");
-    let next = workers.run(0, &|i| Ok(batches.get(i).cloned()), &mut |_| false).expect("a run");
+    let next = workers.run(0, &|i| Ok(batches.get(i).cloned()), Duration::MAX, &mut |_| false).expect("a run");
     assert_eq!(next, batches.len());
     assert_eq!(workers.progress.documents(), 120);
     finished(&workers)
@@ -87,10 +87,10 @@ fn any_number_of_threads_gives_the_same_bits() {
 fn a_run_continues_where_another_stopped() {
     let (transformer, batches, kept) = (transformer(), batches(), Kept::default());
     let first = Workers::new(&transformer, empty(&transformer), 0, settings(&kept, 2)).expect("workers");
-    let next = first.run(0, &|i| Ok(batches[..17].get(i).cloned()), &mut |_| false).expect("the first half");
+    let next = first.run(0, &|i| Ok(batches[..17].get(i).cloned()), Duration::MAX, &mut |_| false).expect("the first half");
     assert_eq!(next, 17);
     let second = Workers::new(&transformer, finished(&first), next, settings(&kept, 2)).expect("workers");
-    second.run(next, &|i| Ok(batches.get(i).cloned()), &mut |_| false).expect("the second half");
+    second.run(next, &|i| Ok(batches.get(i).cloned()), Duration::MAX, &mut |_| false).expect("the second half");
     assert!(finished(&second) == states(&transformer, 1));
 }
 
@@ -100,12 +100,12 @@ fn a_pause_leaves_every_point_before_the_same_batch() {
     let workers = Workers::new(&transformer, empty(&transformer), 0, settings(&kept, 3)).expect("workers");
     // Batches come slowly, so that pauses fall between them.
     let slowly = |i: usize| {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10));
         Ok(batches.get(i).cloned())
     };
     let (mut next, mut pauses) = (0, 0);
     while next < batches.len() {
-        next = workers.run(next, &slowly, &mut |_| true).expect("a leg");
+        next = workers.run(next, &slowly, Duration::MAX, &mut |_| true).expect("a leg");
         pauses += 1;
         let expected = counted(&batches[..next]);
         for (at, state) in finished(&workers) {
@@ -117,13 +117,23 @@ fn a_pause_leaves_every_point_before_the_same_batch() {
 }
 
 #[test]
+fn when_the_time_is_over_every_worker_has_done_a_batch() {
+    let (transformer, batches, kept) = (transformer(), batches(), Kept::default());
+    for threads in 1..4 {
+        let workers = Workers::new(&transformer, empty(&transformer), 0, settings(&kept, threads)).expect("workers");
+        let next = workers.run(0, &|i| Ok(batches.get(i).cloned()), Duration::ZERO, &mut |_| false).expect("a batch each");
+        assert_eq!(next, threads);
+    }
+}
+
+#[test]
 fn a_failure_stops_everyone_and_names_its_cause() {
     let (transformer, mut batches, kept) = (transformer(), batches(), Kept::default());
     let bad = SpoolBatch { index: 20, ids: vec![1, 9999], groups: vec![1, 2], offsets: vec![0, 2], sequences: Vec::new() };
     batches[20] = Items::new(bad);
     for _ in 0..20 {
         let workers = Workers::new(&transformer, empty(&transformer), 0, settings(&kept, 4)).expect("workers");
-        let failed = workers.run(0, &|i| Ok(batches.get(i).cloned()), &mut |_| false);
+        let failed = workers.run(0, &|i| Ok(batches.get(i).cloned()), Duration::MAX, &mut |_| false);
         let line = failed.expect_err("a bad batch").to_string();
         assert!(line.contains("id 9999"), "{line}");
     }

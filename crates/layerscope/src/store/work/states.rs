@@ -73,9 +73,9 @@ impl Work {
         }
     }
 
-    /// Whether it is time to save again: every `interval`, stretched so that saving stays a small part of the time.
-    pub fn is_due(&self, interval: Duration) -> bool {
-        self.saved.elapsed() >= interval.max(self.saving.div_f64(SAVING_SHARE))
+    /// How long until it is time to save again: every `interval`, stretched so that saving stays a small part of the time.
+    pub fn until_due(&self, interval: Duration) -> Duration {
+        interval.max(self.saving.div_f64(SAVING_SHARE)).saturating_sub(self.saved.elapsed())
     }
 
     /// Saves the states of a leg as they are before batch `next`.
