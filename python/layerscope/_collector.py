@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from . import _layerscope
 from ._errors import UsageError
+from ._keywords import hinting
 from ._run import Run, _place
 
 
@@ -57,6 +58,7 @@ class Collector:
     from several threads: updates release the interpreter's lock.
     """
 
+    @hinting()
     def __init__(
         self,
         dim: int,
@@ -78,6 +80,7 @@ class Collector:
         given = {name: value for name, value in locals().items() if name not in ("self", "dim")}
         self._native = _layerscope.NativeCollector(dim, json.dumps(_settings(given)))
 
+    @hinting()
     def update(
         self,
         layer: int,
@@ -119,6 +122,7 @@ class Collector:
         """Load a collector that `save` wrote. A damaged file is refused."""
         return cls._of(_layerscope.NativeCollector.load(Path(path)))
 
+    @hinting()
     def finish(
         self,
         out: str | os.PathLike[str] | None = None,
@@ -182,11 +186,7 @@ class Collector:
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Translate settings of a collector, by the names of its parameters, for the core."""
-    defaults = Collector.__init__.__kwdefaults__
-    for name in given:
-        if name not in defaults:
-            near = get_close_matches(name, defaults, 1)
-            raise TypeError(f"{name!r} is not a setting of Collector" + (f"; did you mean {near[0]!r}?" if near else ""))
+    defaults = inspect.unwrap(Collector.__init__).__kwdefaults__
     chosen = {**defaults, **given}
     on_error, frequency, measures = (chosen.pop(name) for name in ("on_error", "frequency", "measures"))
     if on_error not in ("fail", "skip"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _layerscope
+from ._keywords import hinting
 from ._run import Run, _folders, figures
 from ._table import Table
 
@@ -46,6 +47,7 @@ class Comparison:
         return f"<pre>{html.escape(self._overview)}</pre>"
 
 
+@hinting()
 def compare(
     runs: Sequence[Run | str | os.PathLike[str]],
     *,

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from . import _layerscope
-from ._collector import _settings
+from ._collector import Collector, _settings
 from ._errors import UsageError
+from ._keywords import hinting
 from ._measure import _call, _into, _paths
 from ._run import Run
 
 
+@hinting(Collector.__init__)
 def import_states(
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str] | None = None,

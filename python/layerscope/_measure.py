@@ -12,12 +12,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from . import _layerscope
 from ._errors import Interrupted, UsageError
+from ._keywords import hinting, meant
 from ._run import Run, _folders, _place
 from ._table import Table
 
@@ -109,6 +109,7 @@ def track(
         return _into(out, lambda folder: _layerscope.track(_words(given, folder), names, evict, call, *_display(progress, quiet)))
 
 
+@hinting()
 def merge(
     runs: Sequence[Run | str | os.PathLike[str]],
     out: str | os.PathLike[str] | None = None,
@@ -132,6 +133,7 @@ def merge(
     return _into(out, lambda folder: _layerscope.merge(folders, folder, overwrite, allow_devices, call))
 
 
+@hinting()
 def weights(
     model: str | os.PathLike[str],
     *,
@@ -187,9 +189,7 @@ def _refuse_unknown(settings: dict[str, Any], function: Callable[..., Run]) -> N
     known = own + [name for name in re.findall(r"^ {4}(\w+)  ", _layerscope.settings_doc(), re.MULTILINE) if name not in own]
     for name in settings:
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            meant = f" (did you mean `{near[0]}`?)" if near else ""
-            raise UsageError(f"there is no setting `{name}`{meant}; there are {', '.join(known)}")
+            raise UsageError(f"there is no setting `{name}`{meant(name, known)}; there are {', '.join(known)}")
 
 
 @contextmanager

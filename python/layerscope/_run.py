@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _layerscope
+from ._keywords import hinting
 from ._table import Table
 
 #: A notebook shows the first of these that the run supports.
@@ -105,6 +106,7 @@ class Run:
         """Warnings to read before you trust the numbers."""
         return list(self.manifest.get("warnings") or [])
 
+    @hinting()
     def value(
         self,
         measure: str,
@@ -139,6 +141,7 @@ class Run:
             self._lead, measure=measure, layer=layer, point=point, selection=selection, variant=variant, states=states, step=step
         )
 
+    @hinting()
     def curve(
         self,
         measure: str,
@@ -170,6 +173,7 @@ class Run:
         table = Table(rows)
         return Curve(measure, table["layer"], table["value"], table["se"], table["point"], found, kind)
 
+    @hinting()
     def summary(self, *, states: str | None = None) -> str:
         """Return a short text: a few lines on what was measured, then a line per layer.
 
@@ -178,6 +182,7 @@ class Run:
         """
         return _layerscope.overview(str(self.folder), states)
 
+    @hinting()
     def figures(
         self,
         out: str | os.PathLike[str],
@@ -198,6 +203,7 @@ class Run:
             width_mm=width_mm, title=title,
         )
 
+    @hinting()
     def report(
         self,
         out: str | os.PathLike[str] = "report.html",
@@ -209,6 +215,7 @@ class Run:
         """Write a self-contained page in which you can explore the run. Return its path. See `layerscope.report`."""
         return report([self], out, only=only, frequency=frequency, title=title)
 
+    @hinting()
     def prune(self, keep: str = "all", *, states: str | None = None) -> str:
         """Free disk space, and return what was freed in a line.
 
@@ -247,6 +254,7 @@ def load(folder: str | os.PathLike[str]) -> Run:
     return Run(folder)
 
 
+@hinting()
 def figures(
     runs: Sequence[Run | str | os.PathLike[str]],
     out: str | os.PathLike[str],
@@ -278,6 +286,7 @@ def figures(
     return [Path(file) for file in written]
 
 
+@hinting()
 def report(
     runs: Sequence[Run | str | os.PathLike[str]],
     out: str | os.PathLike[str] = "report.html",

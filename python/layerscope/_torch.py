@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._collector import Collector
 from ._errors import UsageError
+from ._keywords import hinting
 from ._run import Run
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _PILOT = 32
 
 
+@hinting(Collector.__init__)
 def trace(
     model: torch.nn.Module,
     tokenizer: Any,
@@ -300,6 +302,7 @@ class Hook:
                 handle.remove()
 
 
+@hinting(Collector.__init__)
 @contextmanager
 def hook(
     modules: torch.nn.Module | Sequence[torch.nn.Module] | Mapping[str, torch.nn.Module], *, take_input: bool = True, **settings: Any

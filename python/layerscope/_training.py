@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from . import _layerscope
+from ._collector import Collector
+from ._keywords import hinting
 from ._run import Run, load
 from ._torch import trace
 
@@ -32,6 +34,7 @@ class Probe:
     Each call returns a dictionary for your logger, with keys such as ``layerscope/MEASURE/LAYER``. Settings are those of `trace`.
     """
 
+    @hinting(trace, Collector.__init__)
     def __init__(self, tokenizer: Any, texts: Sequence[str], out: str | os.PathLike[str], **settings: Any) -> None:
         self.tokenizer, self.texts, self.out, self.settings = tokenizer, list(texts), Path(out), settings
 
@@ -69,6 +72,7 @@ def scalars(run: Run) -> dict[str, float]:
     return found
 
 
+@hinting(trace, Collector.__init__)
 def callback(
     tokenizer: Any,
     texts: Sequence[str],

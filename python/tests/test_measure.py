@@ -56,7 +56,7 @@ def test_a_pruned_run_has_its_tables(run, tmp_path):
     assert not (tmp_path / "pruned/sample.safetensors").exists()
     with pytest.raises(ls.RefusedError, match="its states were pruned"):
         ls.compare([pruned, run], frequency="3:9")
-    with pytest.raises(ls.UsageError, match="keep `some` is unknown; give tables, merge or all"):
+    with pytest.raises(ls.UsageError, match="keep `some` is not understood; give tables, merge or all"):
         pruned.prune("some")
 
 
@@ -102,6 +102,37 @@ def test_tables_are_arrow_to_everybody(run):
     assert pyarrow.table(run.layers).slice(0, 0).num_rows == 0
     assert run.layers.to_text("csv").splitlines()[0] == ",".join(run.layers.column_names)
     assert next(iter(run.layers))["measure"] == "q"
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "near"),
+    [
+        (ls.figures, "thme", "theme"),
+        (ls.report, "titel", "title"),
+        (ls.compare, "measure", "measures"),
+        (ls.merge, "overwrites", "overwrite"),
+        (ls.weights, "revison", "revision"),
+        (ls.import_states, "masive_norm", "massive_norm"),
+        (ls.import_states, "group", "groups"),
+        (ls.trace, "batchsize", "batch_size"),
+        (ls.trace, "frequncy", "frequency"),
+        (ls.hook, "takeinput", "take_input"),
+        (ls.callback, "evry", "every"),
+        (ls.Probe, "specal", "specials"),
+        (ls.Collector, "measurs", "measures"),
+        (ls.Collector.update, "group", "groups"),
+        (ls.Collector.finish, "nmes", "names"),
+        (ls.Run.value, "layr", "layer"),
+        (ls.Run.curve, "varaint", "variant"),
+        (ls.Run.figures, "onyl", "only"),
+        (ls.Run.report, "frequncy", "frequency"),
+        (ls.Run.summary, "state", "states"),
+        (ls.Run.prune, "kep", "keep"),
+    ],
+)
+def test_an_unknown_keyword_names_the_nearest_one(call, given, near):
+    with pytest.raises(TypeError, match=rf"unexpected keyword argument '{given}' \(did you mean `{near}`\?\)"):
+        call(**{given: 1})
 
 
 def test_a_run_draws_itself(run, tmp_path, monkeypatch):
@@ -211,7 +242,7 @@ def test_states_are_chosen_by_name(run):
         ({"corpus": "no-such-file.txt"}, ls.CorpusError, "no-such-file.txt"),
         ({"max_word": 3}, ls.UsageError, r"there is no setting `max_word` \(did you mean `max_words`\?\); there are model, corpus, out, texts"),
         ({"max_words": "many"}, ls.UsageError, "max_words `many` is not understood"),
-        ({"preset": "papers"}, ls.UsageError, r"preset `papers` is unknown \(did you mean `paper`\?\); give paper"),
+        ({"preset": "papers"}, ls.UsageError, r"preset `papers` is not understood \(did you mean `paper`\?\); give paper"),
         ({"layers": [99]}, ls.UsageError, "layers=99 does not exist"),
         ({"max_memory": "1M"}, ls.RefusedError, "max_memory"),
         ({"frequency": object()}, ls.UsageError, "frequency `<object object"),

@@ -6,7 +6,7 @@ mod tags;
 
 use std::str::FromStr;
 
-use layerscope_error::{line, setting};
+use layerscope_error::not_one_of;
 
 use crate::error::{Error, Result};
 
@@ -34,7 +34,7 @@ impl FromStr for Clean {
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "wiki" => Ok(Clean::Wiki),
-            _ => Err(Error::usage(line![setting("clean"), format!(" `{text}` is unknown; give wiki")])),
+            _ => Err(Error::usage(not_one_of("clean", text, &["wiki"]))),
         }
     }
 }

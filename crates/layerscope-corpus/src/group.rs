@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::str::FromStr;
 
-use layerscope_error::{line, meant, setting};
+use layerscope_error::{line, not_understood, setting};
 
 use crate::error::{Error, Result};
 use crate::settings::{Settings, Specials};
@@ -57,8 +57,8 @@ impl FromStr for Grouping {
                 Some(name) if !name.is_empty() => Grouping::Column(name.into()),
                 _ => {
                     let known = "token, surface, word, position, sequence, cluster:K[,K...], column:NAME or none";
-                    let meant = meant(other, ["token", "surface", "word", "position", "sequence", "none"]);
-                    return Err(Error::usage(line![setting("group"), format!(" `{other}` is unknown{meant}; give {known}")]));
+                    let words = ["token", "surface", "word", "position", "sequence", "none"];
+                    return Err(Error::usage(not_understood("group", other, &words, known)));
                 }
             },
         })
@@ -217,7 +217,7 @@ mod tests {
         let line = "column:".parse::<Grouping>().unwrap_err().to_string();
         assert_eq!(
             line,
-            "--group `column:` is unknown; give token, surface, word, position, sequence, cluster:K[,K...], column:NAME or none"
+            "--group `column:` is not understood; give token, surface, word, position, sequence, cluster:K[,K...], column:NAME or none"
         );
     }
 }

@@ -14,7 +14,7 @@ mod nearest;
 
 use std::fmt;
 
-pub use nearest::{meant, nearest};
+pub use nearest::{meant, nearest, not_one_of, not_understood, or};
 
 /// What kind of trouble an error is. The program's exit status and Python's exception class follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! What somebody may have meant by a word that is not known.
 
+use crate::{Line, line, setting};
+
 /// So many letters are the beginning of a word.
 const BEGINNING: usize = 3;
 
@@ -23,6 +25,26 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 /// ` (did you mean `word`?)`, or nothing where no known word is near.
 pub fn meant<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(given, known).map_or(String::new(), |word| format!(" (did you mean `{word}`?)"))
+}
+
+/// Words as a choice: `a, b or c`.
+pub fn or(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+/// The problem of a setting that takes one of some words and was given another.
+pub fn not_one_of(name: &'static str, given: &str, words: &[&str]) -> Line {
+    not_understood(name, given, words, &or(words))
+}
+
+/// The problem of a setting that does not take what was given. `words` are those that it takes among others, `example` is what to give.
+pub fn not_understood(name: &'static str, given: &str, words: &[&str], example: &str) -> Line {
+    let meant = meant(given, words.iter().copied());
+    line![setting(name), format!(" `{given}` is not understood{meant}; give {example}")]
 }
 
 /// The number of letters to change, insert, delete or swap with the next: the restricted Damerau-Levenshtein distance.

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
-use layerscope_error::{ErrorKind, Line, line, setting};
+use layerscope_error::{ErrorKind, Line, line, not_understood};
+
+use crate::text::shortened;
 
 /// This crate's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -13,9 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// Columns that cannot form a table.
     Table(Line),
-    /// A format that does not exist.
-    Format(String),
-    /// A setting of figures with a value that cannot be used.
+    /// A setting with a value that cannot be used.
     Setting(Line),
     /// A stored table that is missing, damaged or of another kind.
     File {
@@ -33,7 +33,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Table(_) => ErrorKind::Internal,
-            Error::Format(_) | Error::Setting(_) => ErrorKind::Usage,
+            Error::Setting(_) => ErrorKind::Usage,
             Error::File { .. } | Error::Write(_) => ErrorKind::Io,
         }
     }
@@ -42,7 +42,6 @@ impl Error {
     pub fn line(&self) -> Line {
         match self {
             Error::Table(problem) | Error::Setting(problem) => problem.clone(),
-            Error::Format(name) => not_understood("format", name, "md, csv, json, jsonl or latex"),
             Error::File { file, problem } => line![format!("{}: ", file.display()), problem.clone()],
             Error::Write(source) => format!("cannot write the table: {source}").into(),
         }
@@ -53,19 +52,15 @@ impl Error {
         Error::Table(problem.into())
     }
 
-    /// A setting that was given something else than one of these.
-    pub(crate) fn setting(name: &'static str, given: &str, known: &str) -> Self {
-        Error::Setting(not_understood(name, given, known))
+    /// A setting that does not take what was given. `words` are those that it takes among others, `example` is what to give.
+    pub(crate) fn setting(name: &'static str, given: &str, words: &[&str], example: &str) -> Self {
+        Error::Setting(not_understood(name, &shortened(given), words, example))
     }
 
     /// A stored table that cannot be used.
     pub(crate) fn file(file: &Path, problem: impl Into<Line>) -> Self {
         Error::File { file: file.to_owned(), problem: problem.into() }
     }
-}
-
-fn not_understood(name: &'static str, given: &str, known: &str) -> Line {
-    line![setting(name), format!(" `{}` is not understood; give {known}", crate::text::shortened(given))]
 }
 
 impl From<io::Error> for Error {

@@ -19,6 +19,8 @@ pub mod parquet;
 use std::io::{BufWriter, Write};
 use std::str::FromStr;
 
+use layerscope_error::or;
+
 use crate::error::{Error, Result};
 use crate::table::Table;
 
@@ -58,7 +60,10 @@ impl FromStr for Format {
 
     fn from_str(name: &str) -> Result<Self> {
         let found = Format::ALL.into_iter().find(|format| format.name() == name);
-        found.ok_or_else(|| Error::Format(name.to_owned()))
+        found.ok_or_else(|| {
+            let names = Format::ALL.map(Format::name);
+            Error::setting("format", name, &names, &or(&names))
+        })
     }
 }
 

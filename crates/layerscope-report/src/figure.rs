@@ -98,7 +98,7 @@ pub fn width_mm(text: &str) -> Result<f64> {
     let number = || text.trim_end_matches("mm").trim().parse::<f64>().ok().filter(|width| (40.0..=1000.0).contains(width));
     named.or_else(number).ok_or_else(|| {
         let names: Vec<&str> = WIDTHS.iter().map(|(name, _)| *name).collect();
-        Error::setting("width-mm", text, &format!("40 to 1000 (millimetres) or one of {}", names.join(", ")))
+        Error::setting("width-mm", text, &names, &format!("40 to 1000 (millimetres) or one of {}", names.join(", ")))
     })
 }
 

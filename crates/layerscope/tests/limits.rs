@@ -127,6 +127,10 @@ fn wrong_arguments_are_one_line() {
     let said = "unexpected argument '--modell' found; tip: a similar argument exists: '--model'; see --help";
     refused(&layerscope(&["measure", "--modell", "x"]), 2, &[said]);
     refused(&layerscope(&["merge"]), 2, &["were not provided: --out <DIR>"]);
+    let said = "unexpected argument 'pocket-bert' found (did you mean `--model pocket-bert`?); see --help";
+    refused(&layerscope(&["inspect", "pocket-bert"]), 2, &[said]);
+    refused(&layerscope(&["inspect", "--model", "x", "y"]), 2, &["unexpected argument 'y' found; see --help"]);
+    refused(&layerscope(&["figures", "x", "--out", "y", "--formats", "svg"]), 2, &["unexpected argument '--formats' found; see --help"]);
 }
 
 /// Standard error on a full device, and a limit on the size of files.

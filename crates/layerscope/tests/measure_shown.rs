@@ -50,7 +50,38 @@ fn presets_say_what_they_set_and_flags_go_over_them() {
     assert_eq!(manifest(&folder.join("ethayarajh"))["frequency"], serde_json::json!({ "minimum": 5, "maximum": 100_000 }));
     let outcome = run(&command(&model, &text, &folder.join("unknown"), "--preset papers"));
     assert_eq!(outcome.status, 2);
-    assert!(outcome.stderr.contains("--preset `papers` is unknown"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("--preset `papers` is not understood"), "{}", outcome.stderr);
+}
+
+/// A word that is not quite one of those that a setting takes.
+#[test]
+fn slips_are_recognized() {
+    let (model, text, folder) = case("slips");
+    let (run, out) = (folder.join("run"), folder.join("out"));
+    measured(&model, &text, &run, "--measures norm");
+    let (run, out) = (run.to_str().expect("UTF-8"), out.to_str().expect("UTF-8"));
+    for (words, setting, given, meant) in [
+        (vec!["figures", run, "--out", out], "theme", "drak", "dark"),
+        (vec!["figures", run, "--out", out], "width-mm", "acl-colum", "acl-column"),
+        (vec!["figures", run, "--out", out], "depth", "relatve", "relative"),
+        (vec!["figures", run, "--out", out], "only", "fg5", "fig5"),
+        (vec!["report", run, "--out", out], "only", "tokns", "tokens"),
+        (vec!["show", run], "states", "typicl", "typical"),
+        (vec!["show", run], "format", "jsn", "json"),
+        (vec!["show", run], "table", "layrs", "layers"),
+        (vec!["prune", run], "states", "pakced", "packed"),
+        (vec!["prune", run], "keep", "tabels", "tables"),
+        (vec!["import", "x.npy", "--out", out], "layers-from", "nams", "names"),
+        (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "clean", "wki", "wiki"),
+        (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "order", "blok", "block"),
+        (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "group", "wrod", "word"),
+        (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "preset", "papers", "paper"),
+    ] {
+        let flag = format!("--{setting}");
+        let outcome = support::layerscope(&[words, vec![&flag, given]].concat());
+        let said = format!("{flag} `{given}` is not understood (did you mean `{meant}`?); give ");
+        assert!(outcome.status == 2 && outcome.stderr.contains(&said), "{}", outcome.stderr);
+    }
 }
 
 #[test]

@@ -119,7 +119,8 @@ fn tables(out: &Path) -> Vec<(String, Vec<u8>)> {
 fn killed_and_resumed_it_is_the_same_to_the_bit() {
     let (whole, cut) = (empty_folder("track-uncut"), empty_folder("track-cut"));
     assert_eq!(tracked("pocket/pocket-pythia", "step0,step128,step16384", &whole).status, 0);
-    let arguments = [arguments("pocket/pocket-pythia", "step0,step128,step16384", &cut), vec!["--checkpoint-seconds", "0", "--threads", "1"]].concat();
+    let arguments =
+        [arguments("pocket/pocket-pythia", "step0,step128,step16384", &cut), vec!["--checkpoint-seconds", "0", "--threads", "1"]].concat();
     let mut child = held_at("steps/step128/.work/checkpoint-*", &cut, &arguments, Stdio::null());
     child.kill().expect("killed");
     child.wait().expect("gone");

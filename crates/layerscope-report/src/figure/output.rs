@@ -174,7 +174,7 @@ fn check(runs: &[Run], settings: &Settings) -> Result<()> {
     }
     if let Some(unknown) = settings.only.iter().find(|name| !LIST.iter().any(|figure| figure.is_called(name))) {
         let known: Vec<&str> = LIST.iter().map(|figure| figure.id).collect();
-        return Err(Error::setting("only", unknown, &format!("some of {}", known.join(", "))));
+        return Err(Error::setting("only", unknown, &known, &format!("some of {}", known.join(", "))));
     }
     if let Some((low, high)) = settings.frequency.filter(|(low, high)| low > high || *low < 1) {
         let range = setting("frequency").to(format!("{low}:{high}"));

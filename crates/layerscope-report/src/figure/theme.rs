@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use layerscope_error::or;
+
 use super::scene::{Canvas, Colour, Shape, Stroke};
 use super::sheet::Fade;
 use crate::error::{Error, Result};
@@ -37,7 +39,10 @@ impl FromStr for Theme {
 
     fn from_str(name: &str) -> Result<Self> {
         let found = Theme::ALL.into_iter().find(|theme| theme.name() == name);
-        found.ok_or_else(|| Error::setting("theme", name, "light, dark or print"))
+        found.ok_or_else(|| {
+            let names = Theme::ALL.map(Theme::name);
+            Error::setting("theme", name, &names, &or(&names))
+        })
     }
 }
 

@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use layerscope_error::not_one_of;
+
 use super::print;
 use super::progress::Display;
 use crate::collector::import::{ImportOptions, import};
 use crate::collector::{CollectorSettings, ModelNote};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::measure::event::Event;
 use crate::process::cancel::CancelToken;
-use crate::settings::{parse, wrong};
+use crate::settings::parse;
 use crate::store::write::refuse_run;
 use crate::tables::overview::overview;
 
@@ -74,7 +76,7 @@ impl Arguments {
             skip_bad: match self.on_error.as_str() {
                 "fail" => false,
                 "skip" => true,
-                other => return Err(wrong("on-error", other)),
+                other => return Err(Error::usage(not_one_of("on-error", other, &["fail", "skip"]))),
             },
             model: ModelNote { name: self.name.clone().or(folder).unwrap_or(defaults.model.name), ..defaults.model },
             ..CollectorSettings::new(1)

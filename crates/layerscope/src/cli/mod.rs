@@ -23,8 +23,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
 use layerscope_report::Table;
 use layerscope_report::export::{self, Format};
 use layerscope_report::text::{visible, visible_json};
@@ -111,11 +111,11 @@ pub fn main() -> ExitCode {
 pub fn run(words: Vec<OsString>) -> u8 {
     ignore_file_limit();
     command::remember(words.iter().map(|word| word.to_string_lossy().into_owned()).collect());
-    let arguments = match Arguments::try_parse_from(words) {
+    let arguments = match Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
         Err(problem) => {
             match problem.use_stderr() && problem.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-                true => say(&usage_line(&problem.to_string())),
+                true => say(&usage_line(&problem.to_string(), misplaced_model(&problem, &words))),
                 // Help that nobody reads is no error.
                 false => drop(problem.print()),
             }
@@ -159,13 +159,25 @@ pub fn run(words: Vec<OsString>) -> u8 {
 }
 
 /// The parser's words in one line, without the usage that `--help` shows.
-fn usage_line(problem: &str) -> String {
-    let is_said = |line: &&str| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information");
+fn usage_line(problem: &str, model: Option<&str>) -> String {
+    const UNSAID: [&str; 3] = ["Usage:", "For more information", "tip: to pass"];
+    let is_said = |line: &&str| !line.is_empty() && !UNSAID.iter().any(|start| line.starts_with(start));
     let lines: Vec<&str> = problem.lines().map(str::trim).filter(is_said).collect();
     // Arguments and possible values belong to what stands before them; anything else is said apart.
     let between = |line: &str| if ["--", "<", "["].iter().any(|start| line.starts_with(start)) { " " } else { "; " };
     let parts = lines.iter().enumerate().flat_map(|(at, line)| [if at == 0 { "" } else { between(line) }, line]);
-    format!("{}; see --help", parts.collect::<String>().trim_start_matches("error: "))
+    let meant = model.map_or(String::new(), |model| format!(" (did you mean `--model {model}`?)"));
+    format!("{}{meant}; see --help", parts.collect::<String>().trim_start_matches("error: "))
+}
+
+/// The word that a command did not expect, if the command wants a model and was given none: it is probably the model.
+fn misplaced_model<'a>(problem: &'a clap::Error, words: &[OsString]) -> Option<&'a str> {
+    let Some(ContextValue::String(word)) = problem.get(ContextKind::InvalidArg) else { return None };
+    let parser = Arguments::command();
+    let command = parser.find_subcommand(words.get(1)?)?;
+    let takes_model = command.get_arguments().any(|argument| argument.get_long() == Some("model"));
+    let has_model = words.iter().any(|word| word.to_string_lossy().starts_with("--model"));
+    (takes_model && !has_model && problem.kind() == ErrorKind::UnknownArgument && !word.starts_with('-')).then_some(word)
 }
 
 /// A line for the user on standard error, in characters that a terminal only shows.

@@ -244,7 +244,7 @@ impl Plan {
 
 impl TextPlan {
     fn new(settings: &Settings, choices: &Choices, grouping: Grouping) -> Result<TextPlan> {
-        let clean = |text: &str| text.parse().map_err(|_| wrong("clean", text));
+        let clean = |text: &str| text.parse().map_err(Error::from);
         Ok(TextPlan {
             inputs: settings.values("corpus").to_vec(),
             column: choices.text("text-column").map(str::to_owned),

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use layerscope_error::{Line, line, meant, setting};
+use layerscope_error::{Line, line, not_one_of, not_understood, or};
 use layerscope_report::figure::{self, Drawing, LIST, Settings, Skipped, Step};
 use layerscope_report::manifest::Frequency;
 use layerscope_report::page::{VIEWS, View};
@@ -11,7 +11,6 @@ use layerscope_report::{Run, page};
 
 use crate::error::{Error, Result};
 use crate::settings::parse;
-use crate::settings::table::or;
 use crate::store::folder::Folder;
 use crate::store::stored::STATE;
 use crate::tables::select::with_frequency;
@@ -70,8 +69,7 @@ impl Look {
 /// Why a name of `only` is refused.
 fn not_among(unknown: &str, known: impl Iterator<Item = &'static str>) -> Error {
     let known: Vec<&str> = known.collect();
-    let near = meant(unknown, known.iter().copied());
-    Error::usage(line![setting("only"), format!(" `{unknown}` is not understood{near}; give some of {}", or(&known))])
+    Error::usage(not_understood("only", unknown, &known, &format!("some of {}", or(&known))))
 }
 
 /// Whether depth is relative, by the name of how it is shown.
@@ -79,7 +77,7 @@ fn relative_depth(name: &str) -> Result<bool> {
     match name {
         "relative" => Ok(true),
         "layer" => Ok(false),
-        _ => Err(Error::usage(line![setting("depth"), format!(" `{name}` is not understood; give layer or relative")])),
+        _ => Err(Error::usage(not_one_of("depth", name, &["layer", "relative"]))),
     }
 }
 

@@ -9,11 +9,11 @@ pub mod table;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use layerscope_error::{Line, line, meant, setting};
+use layerscope_error::{Line, line, meant, not_one_of, not_understood, setting};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use table::{Join, Kind, Role, Row, SETTINGS, or};
+use table::{Join, Kind, Role, Row, SETTINGS};
 
 /// What a caller gives, by the names of the flags of `layerscope measure`; `_` stands for `-`.
 ///
@@ -218,7 +218,7 @@ impl Choices {
         };
         debug_assert_eq!(words.len(), N, "{name}");
         let place = words.iter().position(|word| *word == text).and_then(|place| values.get(place));
-        place.copied().ok_or_else(|| wrong_because(name, text, &format!("{}{}", or(words), meant(text, words.iter().copied()))))
+        place.copied().ok_or_else(|| Error::usage(not_one_of(name, text, words)))
     }
 
     /// Those that decide the numbers, as a fingerprint has them: flag to value.
@@ -235,7 +235,7 @@ pub(crate) fn wrong(name: &'static str, text: &str) -> Error {
 
 /// The same with other words for what to give.
 pub(crate) fn wrong_because(name: &'static str, text: &str, example: &str) -> Error {
-    Error::usage(line![setting(name), format!(" `{text}` is not understood; give {example}")])
+    Error::usage(not_understood(name, text, &[], example))
 }
 
 #[cfg(test)]

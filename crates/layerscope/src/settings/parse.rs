@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use layerscope_corpus::{Grouping, Shard};
-use layerscope_error::{line, meant, setting};
+use layerscope_error::{line, meant, not_one_of, setting};
 use layerscope_model::Ablation;
 use layerscope_report::States;
 use layerscope_report::text::shortened;
@@ -81,7 +81,7 @@ pub fn frequency(text: &str) -> Result<RangeInclusive<u64>> {
 
 /// The states that are shown.
 pub fn states(text: &str) -> Result<States> {
-    States::named(text).ok_or_else(|| wrong_because("states", text, &States::NAMES.join(" or ")))
+    States::named(text).ok_or_else(|| Error::usage(not_one_of("states", text, &States::NAMES)))
 }
 
 /// `all`, which is None, or numbers of layers.

@@ -1,8 +1,7 @@
 //! The conventions of papers. Flags override them.
 
-use super::table::or;
 use crate::error::{Error, Result};
-use layerscope_error::{line, meant, setting};
+use layerscope_error::not_one_of;
 
 /// The conventions of one paper.
 pub struct Preset {
@@ -43,9 +42,7 @@ pub const PRESETS: [Preset; 4] = [
 /// The preset of this name.
 pub fn find(name: &str) -> Result<&'static Preset> {
     const ALL: &[Preset] = &PRESETS;
-    ALL.iter()
-        .find(|preset| preset.name == name)
-        .ok_or_else(|| Error::usage(line![setting("preset"), format!(" `{name}` is unknown{}; give {}", meant(name, NAMES), or(&NAMES))]))
+    ALL.iter().find(|preset| preset.name == name).ok_or_else(|| Error::usage(not_one_of("preset", name, &NAMES)))
 }
 
 #[cfg(test)]
@@ -61,7 +58,7 @@ mod tests {
         let line = find("papers").err().map(|error| error.to_string());
         assert_eq!(
             line.as_deref(),
-            Some("--preset `papers` is unknown (did you mean `paper`?); give paper, shape-of-learning, machina or ethayarajh")
+            Some("--preset `papers` is not understood (did you mean `paper`?); give paper, shape-of-learning, machina or ethayarajh")
         );
     }
 }

@@ -3,6 +3,8 @@
 //! The command line and its help, presets, Python's keywords and docstring, the fingerprint of a run and `docs/settings.md` all come from
 //! this table.
 
+use layerscope_error::or;
+
 /// One setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -225,15 +227,6 @@ impl Row {
             (_, Some(default)) => format!(" [default: {default}]"),
         };
         format!("{}{values}{default}", self.help)
-    }
-}
-
-/// `a`, `a or b`, `a, b or c`.
-pub fn or(words: &[&str]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
 }
 

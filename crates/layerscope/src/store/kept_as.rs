@@ -3,7 +3,7 @@
 //! Only `sample.safetensors` changes, in one step. Packed, it has the same digest; rounded, it names the one that it takes the place of.
 
 use half::f16;
-use layerscope_error::{line, setting};
+use layerscope_error::not_one_of;
 use layerscope_report::Manifest;
 
 use super::folder::Folder;
@@ -31,7 +31,7 @@ impl std::str::FromStr for KeptAs {
             "plain" => Ok(KeptAs::Plain),
             "packed" => Ok(KeptAs::Packed),
             "f16" => Ok(KeptAs::F16),
-            other => Err(Error::usage(line![setting("states"), format!(" `{other}` is unknown; give plain, packed or f16")])),
+            other => Err(Error::usage(not_one_of("states", other, &["plain", "packed", "f16"]))),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use layerscope_error::{line, setting};
+use layerscope_error::not_one_of;
 use layerscope_model::Point;
 use serde::{Deserialize, Serialize};
 
@@ -34,9 +34,9 @@ impl PointName {
 
     /// A point of a layer by its name: `embedding`, `block`, `final_norm` or `projected`.
     pub fn new(layer: u32, point: &str) -> Result<PointName> {
-        let kind = [Kind::Embedding, Kind::Block, Kind::FinalNorm, Kind::Projected].into_iter().find(|kind| kind.name() == point);
-        let unknown =
-            || Error::usage(line![setting("point"), format!(" `{point}` is unknown; give embedding, block, final_norm or projected")]);
+        let kinds = [Kind::Embedding, Kind::Block, Kind::FinalNorm, Kind::Projected];
+        let kind = kinds.into_iter().find(|kind| kind.name() == point);
+        let unknown = || Error::usage(not_one_of("point", point, &kinds.map(|kind| kind.name())));
         Ok(PointName { layer, kind: kind.ok_or_else(unknown)? })
     }
 
@@ -103,6 +103,6 @@ mod tests {
         assert_eq!(PointName::new(2, "projected").expect("known"), names[4]);
         assert_eq!(serde_json::to_string(&names[1]).expect("JSON"), r#"{"layer":1,"point":"block"}"#);
         assert_eq!(serde_json::from_str::<PointName>(r#"{"layer":1,"kind":"block"}"#).expect("as collectors saved it"), names[1]);
-        assert!(PointName::new(2, "norm").expect_err("unknown").to_string().starts_with("--point `norm` is unknown"));
+        assert!(PointName::new(2, "norm").expect_err("unknown").to_string().starts_with("--point `norm` is not understood"));
     }
 }

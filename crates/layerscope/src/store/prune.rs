@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use layerscope_error::{line, meant, setting};
+use layerscope_error::{line, not_one_of, setting};
 use layerscope_report::{Manifest, run_parts, run_steps};
 use layerscope_stats::sketch::Tensors;
 
@@ -39,10 +39,7 @@ impl std::str::FromStr for Keep {
             "tables" => Ok(Keep::Tables),
             "merge" => Ok(Keep::Merge),
             "all" => Ok(Keep::All),
-            other => {
-                let meant = meant(other, ["tables", "merge", "all"]);
-                Err(Error::usage(line![setting("keep"), format!(" `{other}` is unknown{meant}; give tables, merge or all")]))
-            }
+            other => Err(Error::usage(not_one_of("keep", other, &["tables", "merge", "all"]))),
         }
     }
 }

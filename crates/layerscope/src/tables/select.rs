@@ -3,14 +3,13 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use layerscope_error::{line, meant, setting};
+use layerscope_error::{line, not_one_of, setting};
 use layerscope_report::{Run, States, Table};
 
 use super::states::{rows_of, rows_of_run};
 use super::trajectory::final_norm_table;
 use crate::error::{Error, Result};
 use crate::settings::parse;
-use crate::settings::table::or;
 use crate::store::stored::StoredRun;
 
 /// The tables that a run can show, by name.
@@ -39,7 +38,7 @@ fn stored_whole(run: &Run, folder: &Path, name: &str) -> Result<Table> {
         "weights" => weights(&run.layers)?.ok_or_else(absent),
         "final-norm" => final_norm_table(&run.layers)?.ok_or_else(absent),
         "identities" => Ok(StoredRun::open(folder)?.norm_tables()?.identities),
-        _ => Err(Error::usage(line![setting("table"), format!(" `{name}` is unknown{}; give {}", meant(name, NAMES), or(&NAMES))])),
+        _ => Err(Error::usage(not_one_of("table", name, &NAMES))),
     }
 }
 

@@ -50,7 +50,7 @@ fn a_pruned_run_has_its_tables_and_says_what_is_gone() {
     refused(&layerscope(&["show", path(&folder), "--table", "identities"]), 5, &[line]);
     refused(&layerscope(&["show", path(&folder), "--frequency", "3:9"]), 5, &[line]);
     refused(&layerscope(&["merge", path(&folder), "--out", path(&page.join("merged")), "--quiet"]), 5, &[line]);
-    refused(&layerscope(&["prune", path(&folder), "--keep", "some"]), 2, &["--keep `some` is unknown; give tables, merge or all"]);
+    refused(&layerscope(&["prune", path(&folder), "--keep", "some"]), 2, &["--keep `some` is not understood; give tables, merge or all"]);
     refused(&layerscope(&["prune", path(&page), "--keep", "tables"]), 5, &["no finished run here"]);
     // A new measurement has everything again.
     measured(model, corpus, &folder, &format!("{FLAGS} --overwrite"));
@@ -109,7 +109,7 @@ fn kept_states_are_packed_and_rounded_on_request() {
     std::fs::copy(out.join("manifest.json"), folder.join("manifest.json")).expect("copied");
     prune("f16");
     assert_eq!(Manifest::read(&folder).expect("a manifest").kept_states.as_deref(), Some("f16"));
-    refused(&layerscope(&["prune", path(&folder), "--states", "f8"]), 2, &["--states `f8` is unknown; give plain, packed or f16"]);
+    refused(&layerscope(&["prune", path(&folder), "--states", "f8"]), 2, &["--states `f8` is not understood; give plain, packed or f16"]);
     refused(&layerscope(&["prune", path(&folder), "--states", "f16", "--keep", "tables"]), 2, &["--keep tables keeps none"]);
     measured(model, corpus, &folder, &format!("{FLAGS} --overwrite"));
     assert_eq!(differing(&folder, out), None);

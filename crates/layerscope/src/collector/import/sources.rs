@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use layerscope_error::{Line, line, setting};
+use layerscope_error::{Line, line, not_one_of, setting};
 
 use super::ImportOptions;
 use crate::error::{Error, Result};
@@ -47,9 +47,7 @@ pub(super) fn sources(files: &[PathBuf], options: &ImportOptions) -> Result<Vec<
             let layers: Vec<FileLayer> = files.iter().map(|path| by_name(path, &files)).collect();
             files.into_iter().zip(layers).collect()
         }
-        (Some(other), _) => {
-            return Err(Error::usage(line![setting("layers-from"), format!(" `{other}` is not understood; give names or none")]));
-        }
+        (Some(other), _) => return Err(Error::usage(not_one_of("layers-from", other, &["names", "none"]))),
     };
     let rank = |layer: &FileLayer| if let FileLayer::Is(layer) = layer { Some(*layer) } else { None };
     named.sort_by(|(a, one), (b, other)| (a.parent(), rank(one), a).cmp(&(b.parent(), rank(other), b)));
