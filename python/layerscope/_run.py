@@ -104,7 +104,7 @@ class Run:
     @property
     def warnings(self) -> list[str]:
         """Warnings to read before you trust the numbers."""
-        return list(self.manifest.get("warnings") or [])
+        return [_layerscope.with_keywords(warning) for warning in self.manifest.get("warnings") or []]
 
     @hinting()
     def value(

@@ -391,7 +391,7 @@ def test_runs_are_compared(run, tmp_path):
     some = ls.compare([run, other], measures=["q", "m"])
     assert set(some.table["measure"]) == {"q", "m"}
     assert {"mean_cosine", "self_similarity"} <= set(ls.compare([run, other], measures="cosine").table["measure"])
-    assert "--confidence" in comparison.summary()
+    assert "confidence=True" in comparison.summary() and "--confidence" not in comparison.summary()
     of_all = ls.compare([run, other], measures="q", states="all")
     assert set(of_all.table["selection"]) == {"all", "selected"}
     assert {file.suffix for file in some.figures(tmp_path / "figures", only="fig5")} >= {".svg", ".csv"}

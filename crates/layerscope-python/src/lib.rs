@@ -24,7 +24,7 @@ mod _layerscope {
     #[pymodule_export]
     use crate::runs::{
         NativeFolder, compare, fetch, join_steps, measure, measures, merge, merge_part, models, overview, prune, read_run, remove,
-        settings_doc, track, weights,
+        settings_doc, track, weights, with_keywords,
     };
     #[pymodule_export]
     use crate::table::NativeTable;

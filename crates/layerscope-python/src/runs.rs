@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use layerscope::internals::in_keywords;
 use layerscope::{CancelToken, Given, Located, MergeSettings, Mode, Settings, WeightsOf, load_compared};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
@@ -117,7 +118,8 @@ pub fn compare(
         let comparison = layerscope::compare(&load_compared(&folders)?, frequency.as_deref(), states.as_deref(), &measures)?;
         let overview = comparison.overview(!measures.is_empty());
         let table = comparison.tidy()?;
-        Ok((comparison.labels, comparison.notes, overview, NativeTable(table)))
+        let notes = comparison.notes.iter().map(|note| in_keywords(note)).collect();
+        Ok((comparison.labels, notes, in_keywords(&overview), NativeTable(table)))
     })
 }
 
@@ -175,7 +177,13 @@ pub fn read_run<'py>(py: Python<'py>, folder: PathBuf) -> PyResult<(String, Boun
 /// What was measured, in a few lines, and the summary of all layers.
 #[pyfunction]
 pub fn overview(py: Python<'_>, folder: PathBuf, states: Option<String>) -> PyResult<String> {
-    raised(py, || layerscope::overview_of(&folder, states.as_deref()))
+    raised(py, || Ok(in_keywords(&layerscope::overview_of(&folder, states.as_deref())?)))
+}
+
+/// A text with its settings as keywords.
+#[pyfunction]
+pub fn with_keywords(text: &str) -> String {
+    in_keywords(text)
 }
 
 /// The table of measures.

@@ -86,6 +86,7 @@ pub mod internals {
     pub use crate::process::command::remember as remember_command;
     pub use crate::process::panics::caught;
     pub use crate::settings::reference::{docstring, table as settings_table};
+    pub use crate::settings::told::in_keywords;
     pub use crate::store::state::StateFile;
     pub use crate::store::write::refuse_run;
 }

@@ -157,8 +157,8 @@ fn told(event: &Event<'_>, current: Current, now: f64) -> (Vec<String>, Value) {
             (details.into_iter().flatten().collect(), facts)
         }
         Event::Writing { bytes: done } => {
-            let details = [Some(bytes(*done as usize)), bytes_per_second(rate)].into_iter().flatten().collect();
-            (details, json!({ "bytes": done }))
+            let done_so_far = (*done > 0).then(|| bytes(*done as usize));
+            (done_so_far.into_iter().chain(bytes_per_second(rate)).collect(), json!({ "bytes": done }))
         }
         Event::Merging { done, of } | Event::Tables { done, of } => {
             (vec![format!("{done} of {}", counted(*of as u64, "point"))], json!({ "done": done, "points": of }))

@@ -5,6 +5,7 @@ pub mod parse;
 pub mod presets;
 pub mod reference;
 pub mod table;
+pub mod told;
 
 use std::collections::BTreeMap;
 use std::fmt;
