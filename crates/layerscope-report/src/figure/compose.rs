@@ -202,9 +202,11 @@ fn slot(sheet: &Sheet, i: usize, columns: usize, height: f64) -> Slot {
     let planned = columns == sheet.columns.min(sheet.panels.len());
     // All panels of a row say it, or none: below the last of them there may be no other.
     let is_full_below = planned && sheet.panels.len() >= (i / columns + 2) * columns;
-    let said_below = is_full_below && sheet.panels[i + columns].x.label == panel.x.label;
+    let has_power = |panel: &Panel| panel.x.scale.ticks(4).1 != 0;
+    let says_the_same = |below: &Panel| below.x.label == panel.x.label && !has_power(below);
+    let said_below = is_full_below && says_the_same(&sheet.panels[i + columns]);
     let y_label = factor != 0 || !said_left;
-    let x_label = panel.x.scale.ticks(4).1 != 0 || !said_below;
+    let x_label = has_power(panel) || !said_below;
     let left = widest(&ticks) + PAD + 2.0 + if y_label && !panel.y.label.is_empty() { LABEL * 1.4 } else { 0.0 } + 3.0;
     Slot { left, x_label, y_label }
 }

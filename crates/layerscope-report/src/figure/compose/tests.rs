@@ -51,6 +51,11 @@ fn labels_of_axes_are_whole_and_never_above_their_panel() {
     // Below the second panel there is no other: both panels of the first row say what they are over.
     assert_eq!(find(&texts, "layer").len(), 3);
     assert_eq!(find(&drawn(&sheet(&[("", "a"); 4], 2), COLUMN).1, "layer").len(), 2);
+    // A label with a power of ten does not speak for the panel above.
+    let mut powers = sheet(&[("", "a"); 3], 1);
+    powers.panels[2].x.scale = Scale::linear(0.0, 1e7);
+    let texts = drawn(&powers, COLUMN).1;
+    assert_eq!((find(&texts, "layer").len(), texts.iter().filter(|text| text.characters.starts_with("layer")).count()), (1, 2));
 }
 
 #[test]
