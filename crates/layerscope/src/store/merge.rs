@@ -54,7 +54,7 @@ pub fn merge_folders(
     cancel: &CancelToken,
     show: &mut Show<'_>,
 ) -> Result<Manifest> {
-    let merging = "interrupted while the shards were merged: they are as they were; the same command merges them again";
+    let merging = "interrupted while runs were merged: they are as they were; the same command merges them again";
     cancel.during(merging);
     let (store, mut work, written, warning) = merge_states(folders, out, settings, true, &mut |done, of| {
         show(Event::Merging { done, of });
