@@ -111,7 +111,9 @@ def program(out: Path, version: str, texts: str) -> None:
 
 def wheel(out: Path) -> None:
     command = [sys.executable, "-m", "maturin", "build", "--quiet", "--profile", "dist", "--target", TARGET, "--zig", "--compatibility", "manylinux2014", "--auditwheel", "check", "--out", out]
-    subprocess.run(command, check=True, cwd=ROOT)
+    # It looks for ziglang in the `python3` of the path: that must be the one that runs this.
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PATH": path})
 
 
 def source(out: Path, version: str) -> None:
