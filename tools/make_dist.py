@@ -13,11 +13,19 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import uuid
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "target/dist/layerscope"
+VENDORED = """
+[source.crates-io]
+replace-with = "vendored-sources"
+
+[source.vendored-sources]
+directory = "vendor"
+"""
 TARGET = f"{platform.machine()}-unknown-linux-gnu"
 
 
@@ -122,9 +130,13 @@ def source(out: Path, version: str) -> None:
     folder.mkdir()
     archive = subprocess.run(["git", "archive", "HEAD"], check=True, cwd=ROOT, stdout=subprocess.PIPE)
     subprocess.run(["tar", "-x", "-C", folder], check=True, input=archive.stdout)
-    replaced = subprocess.check_output(["cargo", "vendor", "--quiet", "--locked", "--versioned-dirs", "vendor"], cwd=folder, text=True)
+    subprocess.run(["cargo", "vendor", "--quiet", "--locked", "--versioned-dirs", "vendor"], check=True, cwd=folder, stdout=subprocess.DEVNULL)
     with open(folder / ".cargo/config.toml", "a", encoding="utf-8") as config:
-        config.write(f"\n{replaced}")
+        config.write(VENDORED)
+    # Every crate must be found by somebody who has none.
+    with tempfile.TemporaryDirectory() as home:
+        found = ["cargo", "metadata", "--format-version", "1", "--offline", "--locked"]
+        subprocess.run(found, check=True, cwd=folder, stdout=subprocess.DEVNULL, env={**os.environ, "CARGO_HOME": home})
     packed(out / f"{folder.name}-source.tar.gz", folder)
 
 
