@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
@@ -25,6 +26,22 @@ Progress = bool | Callable[[dict[str, Any]], object] | None
 Corpus = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Iterable[str]
 
 
+def _with_settings(function: Callable[..., Run]) -> Callable[..., Run]:
+    """Make a function refuse keywords that neither it nor the program's table of settings has."""
+    own = [name for name in inspect.signature(function).parameters if name != "settings"]
+
+    @functools.wraps(function)
+    def checked(*arguments: Any, **keywords: Any) -> Run:
+        known = own + [name for name in re.findall(r"^ {4}(\w+)  ", _layerscope.settings_doc(), re.MULTILINE) if name not in own]
+        for name in keywords:
+            if name not in known:
+                raise UsageError(f"there is no setting `{name}`{meant(name, known)}; there are {', '.join(known)}")
+        return function(*arguments, **keywords)
+
+    return checked
+
+
+@_with_settings
 def measure(
     model: str | os.PathLike[str],
     corpus: Corpus | None = None,
@@ -73,7 +90,6 @@ def measure(
     >>> ls.measure("pocket-bert", texts=["The cat sat.", "The dog ran."], quiet=True).manifest["corpus"]["documents"]
     2
     """
-    _refuse_unknown(settings, measure)
     with _corpus(corpus, texts, settings) as (paths, told):
         given = {"model": os.fspath(model), "corpus": paths, **settings}
         call = _call("measure", {**given, **told})
@@ -84,6 +100,7 @@ def measure(
 measure.__doc__ = (measure.__doc__ or "").replace("{settings}", _layerscope.settings_doc().replace("\n", "\n    "))
 
 
+@_with_settings
 def track(
     model: str | os.PathLike[str],
     revisions: str | Sequence[str],
@@ -101,7 +118,6 @@ def track(
     model's folder, or branches and tags of a Hub model. Missing or broken checkpoints are skipped with a warning. Each checkpoint becomes a
     complete run in ``out/steps``. `evict` deletes each downloaded checkpoint from the Hub's cache once it is measured.
     """
-    _refuse_unknown(settings, track)
     names = revisions if isinstance(revisions, str) else ",".join(revisions)
     with _corpus(corpus, None, settings) as (paths, told):
         given = {"model": os.fspath(model), "corpus": paths, **settings}
@@ -181,15 +197,6 @@ def _into(out: str | os.PathLike[str] | None, work: Callable[[str], object]) -> 
         problem.out = kept
         raise problem from None
     return Run(temporary.name, temporary=temporary)
-
-
-def _refuse_unknown(settings: dict[str, Any], function: Callable[..., Run]) -> None:
-    """Refuse keywords that neither the function nor the program's table of settings has."""
-    own = [name for name in inspect.signature(function).parameters if name != "settings"]
-    known = own + [name for name in re.findall(r"^ {4}(\w+)  ", _layerscope.settings_doc(), re.MULTILINE) if name not in own]
-    for name in settings:
-        if name not in known:
-            raise UsageError(f"there is no setting `{name}`{meant(name, known)}; there are {', '.join(known)}")
 
 
 @contextmanager

@@ -122,7 +122,8 @@ class Run:
 
         What you leave out is what the printed run shows: its states ("typical" where massive ones carry more than a tenth of Q, otherwise
         "all"), the selected groups where the measure has them, then all states, then the kept sample; and the plain variant, or the first.
-        You can leave out `point` if the layer has only one, and `step` if the run is not of a training. A `selection` without `states` is
+        Without `point` you get the layer as the reference library's ``hidden_states`` has it: the last one after the final norm, where there is
+        one; ``point="block"`` gives the block's own output. You can leave out `step` if the run is not of a training. A `selection` without `states` is
         one of the table: "all", "selected", "sample", "typical", "typical_selected" or "typical_sample". If nothing fits, the error lists what
         there is. `layerscope.measures()` lists the names of measures and variants.
 

@@ -221,6 +221,7 @@ def test_texts_are_a_corpus(tmp_path):
         ({"texts": {"text": texts}}, "a dict is no list of texts"),
         ({"text": texts}, r"there is no setting `text` \(did you mean `texts`\?\)"),
         ({"texts": texts, "qiet": True}, r"there is no setting `qiet` \(did you mean `quiet`\?\)"),
+        ({"modle": "pocket-bert", "texts": texts}, r"there is no setting `modle` \(did you mean `model`\?\)"),
         ({"texts": texts, "limits": 3}, r"there is no setting `limits` \(did you mean `limit`\?\)"),
         ({"texts": texts, "measures": "mean_cosin"}, r"measures `mean_cosin` is neither a measure nor a family \(did you mean `mean_cosine`\?\)"),
     ]:

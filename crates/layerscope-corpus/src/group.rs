@@ -57,7 +57,7 @@ impl FromStr for Grouping {
                 Some(name) if !name.is_empty() => Grouping::Column(name.into()),
                 _ => {
                     let known = "token, surface, word, position, sequence, cluster:K[,K...], column:NAME or none";
-                    let words = ["token", "surface", "word", "position", "sequence", "none"];
+                    let words = ["token", "surface", "word", "position", "sequence", "none", "cluster:", "column:"];
                     return Err(Error::usage(not_understood("group", other, &words, known)));
                 }
             },

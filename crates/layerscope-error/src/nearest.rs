@@ -41,9 +41,14 @@ pub fn not_one_of(name: &'static str, given: &str, words: &[&str]) -> Line {
     not_understood(name, given, words, &or(words))
 }
 
-/// The problem of a setting that does not take what was given. `words` are those that it takes among others, `example` is what to give.
+/// The problem of a setting that does not take what was given. `words` are those that it takes among others, and those that it takes with
+/// something behind a colon; `example` is what to give.
 pub fn not_understood(name: &'static str, given: &str, words: &[&str], example: &str) -> Line {
-    let meant = meant(given, words.iter().copied());
+    let before_colon = given.split_once(':').and_then(|(head, rest)| {
+        let near = nearest(head, words.iter().filter_map(|word| word.strip_suffix(':')))?;
+        (near != head).then(|| format!(" (did you mean `{near}:{rest}`?)"))
+    });
+    let meant = before_colon.unwrap_or_else(|| meant(given, words.iter().copied().filter(|word| !word.ends_with(':'))));
     line![setting(name), format!(" `{given}` is not understood{meant}; give {example}")]
 }
 
@@ -83,6 +88,11 @@ mod tests {
         assert_eq!(nearest("max-word", ["max_words", "min_words"]), Some("max_words"));
         assert_eq!(nearest("mean_cos", ["mean_norm", "mean_cosine", "mean_cosine_adjusted"]), Some("mean_cosine"));
         assert_eq!((nearest("33", ["3", "30"]), nearest("me", ["mean_norm"])), (None, None));
+        let groups = ["word", "column:", "cluster:"];
+        let said = |given: &str| not_understood("group", given, &groups, "word or column:NAME").to_string();
+        assert_eq!(said("colum:x"), "--group `colum:x` is not understood (did you mean `column:x`?); give word or column:NAME");
+        assert!(said("clustr:5").contains("did you mean `cluster:5`?") && said("wrod").contains("did you mean `word`?"));
+        assert_eq!(said("column:"), "--group `column:` is not understood; give word or column:NAME");
         assert_eq!((meant("papers", ["paper"]), meant("pape", [])), (" (did you mean `paper`?)".to_owned(), String::new()));
     }
 }

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use layerscope_error::meant;
+
 use crate::model::Model;
 use crate::spec::{BlockNorms, NormSpec, Residual};
 
@@ -36,12 +38,15 @@ enum Place {
 const EXAMPLES: &str =
     "final-norm, norm:identity, norm:gamma=1, norm:beta=0 or norm:gamma*=S; add layers such as @0,2-4 or @final to alter only theirs";
 
+/// Those of them that are single words.
+const WORDS: [&str; 4] = ["final-norm", "norm:identity", "norm:gamma=1", "norm:beta=0"];
+
 impl FromStr for Ablation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Ablation, String> {
         let text = text.trim();
-        let wrong = || format!("`{text}` is not understood; give {EXAMPLES}");
+        let wrong = || format!("`{text}` is not understood{}; give {EXAMPLES}", meant(text, WORDS));
         if text == "final-norm" {
             return Ok(Ablation { change: Change::Identity, places: Some(vec![Place::Final]), text: text.to_owned() });
         }

@@ -3,10 +3,11 @@
 //! In current pre-norm decoders a few attention sinks carry nearly all of Q in the middle layers (Sun et al. 2024). Tables hold every
 //! value with and without them; what is shown first is decided here, once for everything that shows something.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::run::Run;
 use crate::table::Table;
+use crate::text::{grouped, listed};
 
 /// The share of Q beyond which massive states hide the others.
 const LARGE_SHARE: f64 = 0.1;
@@ -123,16 +124,14 @@ pub fn massive(layers: &Table) -> Vec<Massive> {
 pub fn massive_line(layers: &Table) -> Option<String> {
     let found = massive(layers);
     let most = found.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
-    let large: Vec<i64> = found.iter().filter(|massive| massive.share > LARGE_SHARE).map(|massive| massive.layer).collect();
-    let [count, states] = [most.count, most.states].map(|number| crate::text::grouped(number as usize));
+    let large: BTreeSet<i64> = found.iter().filter(|massive| massive.share > LARGE_SHARE).map(|massive| massive.layer).collect();
+    let [count, states] = [most.count, most.states].map(|number| grouped(number as usize));
     let (are, carry) = if count == "1" { ("is", "carries") } else { ("are", "carry") };
     let counts = format!("{count} of {states} states {are} massive");
     let carry = format!("{carry} {:.1} % of Q at layer {}", 100.0 * most.share, most.layer);
-    Some(match (large.iter().min(), large.iter().max()) {
-        (Some(first), Some(last)) if first < last => {
-            format!("{counts} and {carry}, more than a tenth of it from layer {first} to {last}")
-        }
-        _ => format!("{counts} and {carry}"),
+    Some(match large.len() {
+        0 | 1 => format!("{counts} and {carry}"),
+        _ => format!("{counts} and {carry}, more than a tenth of it at layers {}", listed(large)),
     })
 }
 
@@ -168,6 +167,12 @@ mod tests {
         assert!((massive(&table)[0].share - 0.505).abs() < 1e-12);
         assert_eq!(States::lead_of(&table), States::Typical);
         assert_eq!(massive_line(&table).unwrap(), "10 of 1,000 states are massive and carry 50.5 % of Q at layer 1");
+        let several = |shares: &[i64]| {
+            let rows = |layer: &i64| [(*layer, "all", 2.0, 1000), (*layer, "typical", 1.0, 990)];
+            massive_line(&layers(&shares.iter().flat_map(rows).collect::<Vec<_>>())).expect("massive states")
+        };
+        assert!(several(&[3, 4, 12, 13, 14]).ends_with("% of Q at layer 14, more than a tenth of it at layers 3, 4 and 12 to 14"));
+        assert!(several(&[2, 3, 4]).ends_with("more than a tenth of it at layers 2 to 4"));
         // A run of an older program lacks the typical states of the selected groups.
         let old = layers(&[&rows[..], &[(1, "selected", 2.0, 500)]].concat());
         assert_eq!(States::lead_of(&old), States::All);

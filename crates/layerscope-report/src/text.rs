@@ -103,6 +103,20 @@ pub fn grouped(number: usize) -> String {
     text
 }
 
+/// Ascending numbers as `3, 4 and 12 to 14`.
+pub fn listed(numbers: impl IntoIterator<Item = i64>) -> String {
+    let numbers: Vec<i64> = numbers.into_iter().collect();
+    let parts = numbers.chunk_by(|one, next| next - one == 1).flat_map(|run| match run {
+        [first, _, .., last] => vec![format!("{first} to {last}")],
+        few => few.iter().map(i64::to_string).collect(),
+    });
+    match parts.collect::<Vec<_>>().as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 /// The names, made distinct: a repeated name gets a number appended.
 pub fn distinct(names: Vec<String>) -> Vec<String> {
     let mut taken: Vec<String> = Vec::with_capacity(names.len());
@@ -116,6 +130,12 @@ pub fn distinct(names: Vec<String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_listed_in_runs() {
+        let said = [&[3, 4, 12, 13, 14][..], &[0, 1, 2], &[5], &[1, 2], &[1, 3, 5], &[]].map(|numbers| listed(numbers.iter().copied()));
+        assert_eq!(said, ["3, 4 and 12 to 14", "0 to 2", "5", "1 and 2", "1, 3 and 5", ""]);
+    }
 
     #[test]
     fn hidden_characters_are_seen() {

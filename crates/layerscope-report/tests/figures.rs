@@ -140,7 +140,7 @@ fn wrong_settings_are_one_clear_line() {
     assert_eq!(problem(&[], Settings::default()), "there are no runs to draw");
     assert!(problem(&runs, Settings { frequency: Some((10, 5)), ..Settings::default() }).contains("MIN:MAX"));
     let none = Settings { layers: vec![7, 9], ..only(&["fig2", "fig12"]) };
-    assert_eq!(problem(&runs, none), "--layers 7,9: no such layer was measured; there are 0, 1");
+    assert_eq!(problem(&runs, none), "--layers 7,9: no such layer was measured; there are 0 and 1");
     let drawing = draw(&runs, &Settings { layers: vec![0, 1], ..only(&["fig2"]) }, &out);
     let names: Vec<String> =
         drawing.written.iter().map(|written| written.files[0].file_name().unwrap().to_string_lossy().into_owned()).collect();
@@ -158,7 +158,7 @@ fn layers_that_are_missing_are_said_once() {
         drawing.written.iter().map(|written| written.files[0].file_name().unwrap().to_string_lossy().replace(".svg", "")).collect()
     };
     let alone = drawn(&runs[..1], &[1, 5, 7]);
-    assert_eq!((&alone.notes[..], alone.skipped.len()), (&["layers 5, 7 were not measured".to_owned()][..], 0));
+    assert_eq!((&alone.notes[..], alone.skipped.len()), (&["layers 5 and 7 were not measured".to_owned()][..], 0));
     assert_eq!(names(&alone), ["fig2-layer1", "fig7-layer1", "fig8-layer1"]);
     // Each layer is drawn of the runs that have it.
     let both = drawn(&runs, &[1, 3]);

@@ -304,12 +304,15 @@ fn what_else_differs_is_said_and_what_cannot_be_compared_refused() {
         (vec![encoder, decoder], "--measures dance", 2, "--measures `dance`"),
         (vec![encoder, decoder], "--measures mean_cosin", 2, "(did you mean `mean_cosine`?)"),
         (vec![encoder, decoder], "--measures curvature", 2, "is in at most one of these runs"),
-        (vec![encoder, decoder], "--format xlsx", 2, "use text, md, csv, json, jsonl or latex"),
+        (vec![encoder, decoder], "--format xlsx", 2, "give text, md, csv, json, jsonl or latex"),
         (vec![encoder, decoder], "--frequency 9", 2, "--frequency"),
+        (vec![encoder, decoder], "--frequency 9:2", 2, "9 is more than 2; give the smaller number first, such as 2:9"),
+        (vec![encoder, decoder], "--only fig44 --out target/never", 2, "--only `fig44` is not understood"),
     ] {
         let outcome = compare(&folders, flags);
         assert_eq!((outcome.status, outcome.stderr.lines().count()), (status, 1), "{flags}: {}", outcome.stderr);
         assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
+        assert_eq!(outcome.stdout, "", "what is refused is refused before anything is printed");
     }
     assert_eq!(compare(&[encoder], "").status, 2, "one run is no comparison");
 }

@@ -75,7 +75,13 @@ fn slips_are_recognized() {
         (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "clean", "wki", "wiki"),
         (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "order", "blok", "block"),
         (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "group", "wrod", "word"),
+        (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "group", "clustr:5", "cluster:5"),
+        (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "split", "colum:genre", "column:genre"),
+        (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "device", "cdua", "cuda"),
+        (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "ablate", "finalnorm", "final-norm"),
+        (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "layers", "al", "all"),
         (vec!["measure", "--model", "x", "--corpus", "y", "--out", out], "preset", "papers", "paper"),
+        (vec!["compare", run, run], "format", "jsn", "json"),
     ] {
         let flag = format!("--{setting}");
         let outcome = support::layerscope(&[words, vec![&flag, given]].concat());

@@ -11,6 +11,7 @@ use super::sheet::Key;
 use super::text::Text;
 use crate::error::Error;
 use crate::run::Run;
+use crate::text::listed;
 use crate::together::differences;
 
 pub(crate) struct Context<'a> {
@@ -95,7 +96,7 @@ impl<'a> Context<'a> {
         let there: BTreeSet<i64> = self.views.iter().flat_map(measured).collect();
         if !asked.is_empty() && !there.is_empty() && !asked.iter().any(|layer| there.contains(layer)) {
             let given = setting("layers").to(asked.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
-            let known = listed(&there.into_iter().collect::<Vec<_>>());
+            let known = listed(there);
             return Err(Error::Setting(line![given, format!(": no such layer was measured; there are {known}")]));
         }
         let mut lacking: Vec<(Vec<i64>, Vec<&str>)> = Vec::new();
@@ -134,15 +135,7 @@ impl<'a> Context<'a> {
 fn not_measured(layers: &[i64]) -> String {
     match layers {
         [layer] => format!("layer {layer} was not measured"),
-        _ => format!("layers {} were not measured", listed(layers)),
-    }
-}
-
-/// "0 to 12", or every number where some between them are missing.
-fn listed(numbers: &[i64]) -> String {
-    match numbers {
-        [first, .., last] if numbers.len() > 2 && numbers.windows(2).all(|pair| pair[1] - pair[0] == 1) => format!("{first} to {last}"),
-        _ => numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", "),
+        _ => format!("layers {} were not measured", listed(layers.iter().copied())),
     }
 }
 

@@ -14,6 +14,7 @@ use super::shown::Shown;
 use super::tex;
 use super::text::{Text, thousands};
 use super::ticks::{Kind, Scale};
+use crate::states::massive;
 use crate::table::Cell;
 
 /// Counts between equal edges.
@@ -134,7 +135,8 @@ pub(crate) fn frequencies(context: &Context) -> Vec<Outcome> {
             continue;
         };
         let groups = view.groups_at(at);
-        shown = shown.and(view.shown_in_tables());
+        let has_massive = massive(&view.run.layers).iter().any(|massive| massive.layer == at.0);
+        shown = shown.and(if has_massive { view.shown_in_tables() } else { Shown::Any });
         let longest = groups.iter().map(|group| group.log_n()).fold(END, f64::max);
         let bins = Bins::of(groups.iter().map(|group| (group.log_n(), 1)), 0.0, longest, 30);
         bins.push(&mut rows, &[Cell::Text(view.run.model())]);

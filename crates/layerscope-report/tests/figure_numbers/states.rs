@@ -106,7 +106,7 @@ fn sinks_are_drawn_with_and_without() {
         }
         assert_eq!((count("massive_share_of_q", "all"), rows.len()), (10, 70));
         let tex = out.text("figures.tex");
-        assert!(tex.contains("28 of 1,000 states are massive and carry") && tex.contains("from layer 2 to 7."), "{tex}");
+        assert!(tex.contains("28 of 1,000 states are massive and carry") && tex.contains("at layers 2 to 7."), "{tex}");
         assert!(tex.contains("matrix entropy $0.150$ with them and $0.7"), "{tex}");
     }
 }

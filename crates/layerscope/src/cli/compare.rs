@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
+use layerscope_error::not_one_of;
 use layerscope_report::export::{self, Format};
 use layerscope_report::text::shortened;
 
-use super::figures::drawn;
-use super::{print, say, write_table};
+use super::figures::{drawn, with_bar};
+use super::{print, say, under_way, write_table};
 use crate::error::{Error, Result};
-use crate::pictures::{Look, figures};
+use crate::measure::event::Event;
+use crate::pictures::{Look, figures_with};
 use crate::process::cancel::CancelToken;
 use crate::store::folder::Folder;
 use crate::store::load::load_compared;
@@ -36,11 +38,22 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    CancelToken::end_on_signals("interrupted: the same command compares again")?;
+    let token = CancelToken::end_on_signals("interrupted: the same command compares again")?;
     let format = if arguments.format == "text" { None } else { Some(format(&arguments.format)?) };
     let frequency = arguments.frequency.as_deref();
     let runs = load_compared(&arguments.folders)?;
-    let comparison = compare(&runs, frequency, arguments.look.states.as_deref(), &arguments.measures)?;
+    let comparison = under_way(Event::Computing, || compare(&runs, frequency, arguments.look.states.as_deref(), &arguments.measures))?;
+    // What cannot be drawn is said before anything is printed.
+    let said = match &arguments.out {
+        Some(out) => {
+            let drawing = with_bar(&token, |show| figures_with(&runs, &arguments.look, frequency, out, show))?;
+            let mut bytes = Vec::new();
+            export::write(&comparison.tidy()?, Format::Csv, &mut bytes)?;
+            Folder::create(out)?.put_atomic("differences.csv", |file| file.write_all(&bytes))?;
+            Some(drawn(&drawing, out, true))
+        }
+        None => None,
+    };
     match format {
         None => print(&comparison.overview(!arguments.measures.is_empty()))?,
         Some(format) => {
@@ -51,20 +64,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             }
         }
     }
-    let Some(out) = &arguments.out else { return Ok(()) };
-    let said = drawn(&figures(&runs, &arguments.look, frequency, out)?, out, true);
-    let mut bytes = Vec::new();
-    export::write(&comparison.tidy()?, Format::Csv, &mut bytes)?;
-    Folder::create(out)?.put_atomic("differences.csv", |file| file.write_all(&bytes))?;
     // Standard output may be a table that a program reads.
-    if format.is_none() {
-        print(&format!("\n{said}"))
-    } else {
-        said.lines().for_each(say);
-        Ok(())
+    match (said, format) {
+        (Some(said), None) => print(&format!("\n{said}")),
+        (Some(said), Some(_)) => {
+            said.lines().for_each(say);
+            Ok(())
+        }
+        (None, _) => Ok(()),
     }
 }
 
 fn format(name: &str) -> Result<Format> {
-    name.parse().map_err(|_| Error::usage(format!("unknown format `{}`; use text, md, csv, json, jsonl or latex", shortened(name))))
+    let names: Vec<&str> = std::iter::once("text").chain(Format::ALL.map(Format::name)).collect();
+    name.parse().map_err(|_| Error::usage(not_one_of("format", &shortened(name), &names)))
 }

@@ -1,12 +1,10 @@
 //! `layerscope figures`: every figure that some runs can support.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use layerscope_report::figure::{Drawing, Skipped, Step};
 
-use super::print;
-use super::progress::Display;
+use super::{on_terminal, print};
 use crate::error::Result;
 use crate::measure::event::Event;
 use crate::pictures::{Look, figures_with};
@@ -34,18 +32,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         "interrupted while figures were drawn: those that are there are whole; the same command draws all of them",
     )?;
     let runs = load_with_parts(&arguments.folders)?;
-    let mut display = std::io::stderr().is_terminal().then(|| Display::new(false, false));
-    let mut saving = None;
-    let mut show = |step: Step| match step {
-        Step::Saving => saving = Some(token.saving_unless_ended()),
-        Step::Saved(_) => saving = None,
-        Step::Done { done, of } => display.iter_mut().for_each(|display| display.show(Event::Drawing { done, of })),
-    };
-    let drawing = figures_with(&runs, &arguments.look, arguments.frequency.as_deref(), &arguments.out, &mut show);
-    display.iter_mut().for_each(Display::end);
-    let drawing = drawing?;
+    let drawing = with_bar(&token, |show| figures_with(&runs, &arguments.look, arguments.frequency.as_deref(), &arguments.out, show))?;
     let notes: String = drawing.notes.iter().map(|note| format!("\nnote: {note}")).collect();
     print(&(drawn(&drawing, &arguments.out, runs.len() > 1) + &notes))
+}
+
+/// Draws, and shows how far it is on a terminal. A figure that is being written is finished before a signal ends the process.
+pub(super) fn with_bar<T>(token: &CancelToken, draw: impl FnOnce(&mut dyn FnMut(Step)) -> T) -> T {
+    let mut saving = None;
+    on_terminal(|display| {
+        draw(&mut |step: Step| match step {
+            Step::Saving => saving = Some(token.saving_unless_ended()),
+            Step::Saved(_) => saving = None,
+            Step::Done { done, of } => display(Event::Drawing { done, of }),
+        })
+    })
 }
 
 /// What was drawn, and what was not.

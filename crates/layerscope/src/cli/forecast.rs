@@ -31,6 +31,8 @@ pub enum Phase {
     Writing,
     /// Tables of the states.
     Tables,
+    /// Numbers of finished runs.
+    Computing,
     /// Figures of finished runs.
     Drawing,
 }
@@ -47,6 +49,7 @@ impl Phase {
             Phase::Merging => "merging",
             Phase::Writing => "writing",
             Phase::Tables => "computing tables",
+            Phase::Computing => "computing",
             Phase::Drawing => "drawing",
         }
     }
@@ -94,8 +97,9 @@ pub struct Forecast {
     /// When this run began, and which of how many it is.
     begun: f64,
     part: (usize, usize),
-    /// When the first of several began.
-    first_begun: f64,
+    /// Runs that were measured before it, and the time that they took.
+    finished: usize,
+    spent: f64,
     tokens: Option<f64>,
     seconds_per_token: Option<f64>,
 }
@@ -105,8 +109,9 @@ impl Forecast {
     pub fn hear(&mut self, event: &Event<'_>, now: f64) -> Option<Current> {
         let (phase, done, of) = match event {
             Event::Part { number, of } => {
-                if *number <= 1 {
-                    self.first_begun = now;
+                // A part that an earlier process finished says nothing of the others.
+                if self.current.is_some() {
+                    (self.finished, self.spent) = (self.finished + 1, self.spent + now - self.begun);
                 }
                 // All of them read the same text.
                 (self.part, self.begun, self.current) = ((*number, *of), now, None);
@@ -134,6 +139,7 @@ impl Forecast {
             Event::Merging { done, of } => (Phase::Merging, *done as f64, Some(*of as f64)),
             Event::Writing { bytes } => (Phase::Writing, *bytes as f64, None),
             Event::Tables { done, of } => (Phase::Tables, *done as f64, Some(*of as f64)),
+            Event::Computing => (Phase::Computing, 0.0, None),
             Event::Drawing { done, of } => (Phase::Drawing, *done as f64, Some(*of as f64)),
             _ => return None,
         };
@@ -159,8 +165,7 @@ impl Forecast {
     pub fn left(&self, now: f64) -> Option<f64> {
         let own = self.left_of_run(now)?;
         let (number, of) = self.part;
-        let finished = number.saturating_sub(1) as f64;
-        let each = if finished > 0.0 { (self.begun - self.first_begun) / finished } else { now - self.begun + own };
+        let each = if self.finished > 0 { self.spent / self.finished as f64 } else { now - self.begun + own };
         Some(own + of.saturating_sub(number) as f64 * each)
     }
 
@@ -183,10 +188,10 @@ impl Forecast {
         let each = self.seconds_per_token.unwrap_or(guess);
         let beside = |bytes: u64| (bytes as f64 / BYTES - (now - self.begun)).max(0.0);
         match phase {
-            Phase::Reading | Phase::Merging | Phase::Drawing => None,
+            Phase::Reading | Phase::Computing | Phase::Drawing => None,
             Phase::Loading => Some(beside(outlook.weights)),
             Phase::Hashing => Some(beside(outlook.hashed)),
-            Phase::Pilot | Phase::Writing => Some(0.5),
+            Phase::Pilot | Phase::Merging | Phase::Writing => Some(0.5),
             Phase::Measuring => Some(self.tokens? * each),
             // As much slower than the guess as the model was.
             Phase::Tables => {
@@ -287,5 +292,12 @@ mod tests {
         forecast.hear(&tables(5), 135.0);
         // The first took 30 s.
         near(forecast.left(135.0), 5.0 + 30.0);
+        // Parts that are complete take no time, and the next one takes as long as those that were measured.
+        let mut resumed = Forecast::default();
+        resumed.hear(&Event::Part { number: 1, of: 3 }, 0.0);
+        resumed.hear(&Event::Part { number: 2, of: 3 }, 0.1);
+        resumed.hear(&tables(0), 0.1);
+        resumed.hear(&tables(5), 10.1);
+        near(resumed.left(10.1), 10.0 + 20.0);
     }
 }

@@ -20,7 +20,7 @@ mod track;
 mod weights;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -29,7 +29,10 @@ use layerscope_report::Table;
 use layerscope_report::export::{self, Format};
 use layerscope_report::text::{visible, visible_json};
 
+use progress::Display;
+
 use crate::error::{Error, Result};
+use crate::measure::event::Event;
 use crate::process::cancel::take_last_word;
 use crate::process::{command, panics, system};
 use crate::settings::reference;
@@ -178,6 +181,26 @@ fn misplaced_model<'a>(problem: &'a clap::Error, words: &[OsString]) -> Option<&
     let takes_model = command.get_arguments().any(|argument| argument.get_long() == Some("model"));
     let has_model = words.iter().any(|word| word.to_string_lossy().starts_with("--model"));
     (takes_model && !has_model && problem.kind() == ErrorKind::UnknownArgument && !word.starts_with('-')).then_some(word)
+}
+
+/// Does something that shows events, on a terminal alone.
+fn on_terminal<T>(work: impl FnOnce(&mut dyn FnMut(Event<'_>)) -> T) -> T {
+    let mut display = std::io::stderr().is_terminal().then(|| Display::new(false, false));
+    let done = work(&mut |event| {
+        if let Some(display) = &mut display {
+            display.show(event);
+        }
+    });
+    display.iter_mut().for_each(Display::end);
+    done
+}
+
+/// Does something while a terminal shows that it is under way.
+fn under_way<T>(event: Event<'_>, work: impl FnOnce() -> T) -> T {
+    on_terminal(|show| {
+        show(event);
+        work()
+    })
 }
 
 /// A line for the user on standard error, in characters that a terminal only shows.

@@ -1,15 +1,12 @@
 //! `layerscope report`: one page to explore runs with.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use super::print;
-use super::progress::Display;
+use super::{print, under_way};
 use crate::error::Result;
 use crate::measure::event::Event;
 use crate::pictures::report;
 use crate::process::cancel::CancelToken;
-use crate::process::threads::meanwhile;
 use crate::store::load::load_with_parts;
 
 #[derive(clap::Args)]
@@ -33,13 +30,9 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     CancelToken::end_on_signals("interrupted: no page was written; the same command writes it")?;
-    let mut display = std::io::stderr().is_terminal().then(|| Display::new(false, false));
-    let write = || {
+    let bytes = under_way(Event::Writing { bytes: 0 }, || {
         let runs = load_with_parts(&arguments.folders)?;
         report(&runs, arguments.frequency.as_deref(), arguments.title.clone(), &arguments.only, &arguments.out)
-    };
-    let bytes = meanwhile(write, || display.iter_mut().for_each(|display| display.show(Event::Writing { bytes: 0 })));
-    display.iter_mut().for_each(Display::end);
-    let bytes = bytes?;
+    })?;
     print(&format!("{} ({}): open it in a browser", arguments.out.display(), crate::text::bytes(bytes)))
 }

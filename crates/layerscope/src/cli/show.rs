@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use layerscope_report::export::Format;
 
-use super::{print, write_table};
+use super::{print, under_way, write_table};
 use crate::error::Result;
+use crate::measure::event::Event;
 use crate::process::cancel::CancelToken;
 use crate::store::mirror;
 use crate::tables::overview::{overview_of, overview_with_frequency};
@@ -37,9 +38,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let folder = mirror::fetch(&arguments.folder)?;
     let states = arguments.states.as_deref();
     match (&arguments.table, &arguments.frequency) {
-        (None, Some(frequency)) => print(&overview_with_frequency(&folder, frequency, states)?),
+        (None, Some(frequency)) => print(&under_way(Event::Computing, || overview_with_frequency(&folder, frequency, states))?),
         (None, None) => print(&overview_of(&folder, states)?),
-        (Some(name), Some(frequency)) => write_table(&with_frequency_of(&folder, frequency, name, states)?, format),
+        (Some(name), Some(frequency)) => {
+            write_table(&under_way(Event::Computing, || with_frequency_of(&folder, frequency, name, states))?, format)
+        }
         (Some(name), None) => write_table(&stored(&folder, name, states)?, format),
     }
 }

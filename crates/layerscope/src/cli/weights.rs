@@ -4,10 +4,11 @@ use layerscope_error::{line, setting};
 use layerscope_report::Table;
 use layerscope_report::export::{self, Format};
 
-use super::{print, print_json, write_table};
+use super::{print, print_json, under_way, write_table};
 use crate::checkpoint::weights::{wide_embeddings, wide_norms};
 use crate::checkpoint::{Weights, WeightsOf, weights};
 use crate::error::{Error, Result};
+use crate::measure::event::Event;
 use crate::process::cancel::CancelToken;
 
 #[derive(clap::Args)]
@@ -44,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         ];
         return Err(Error::usage(line));
     }
-    let weights = weights(&arguments.asked)?;
+    let weights = under_way(Event::Computing, || weights(&arguments.asked))?;
     match arguments.table {
         Some(Which::Embeddings) => write_table(&weights.embeddings, format),
         Some(Which::Norms) => write_table(&weights.norms, format),

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
+use layerscope_error::meant;
 
 use crate::error::{Error, Result};
 use crate::process::temporary::{Located, TemporaryFolder};
@@ -58,8 +59,9 @@ pub fn locate(name: &str) -> Result<Option<Located>> {
         None => Err(Error::Model(layerscope_model::Error::hub(
             name,
             format!(
-                "not one of the embedded models ({}); run in a checkout of Layerscope, or set LAYERSCOPE_HOME to one",
-                NAMES.join(", ")
+                "not one of the embedded models, {}{}; for others, run in a checkout of Layerscope, or set LAYERSCOPE_HOME to one",
+                NAMES.join(" and "),
+                meant(name, NAMES)
             ),
         ))),
     }

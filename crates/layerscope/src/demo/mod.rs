@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use layerscope_report::export::{self, Format};
+use layerscope_report::figure::Step;
 use layerscope_report::{Run, figure, page};
 
 use crate::demo::findings::{Finding, Verdict, findings, findings_table};
@@ -64,7 +65,11 @@ pub fn run(out: &Path, threads: Option<usize>, cancel: &CancelToken, show: &mut 
     let table = findings_table(&findings)?;
     put(&store, FINDINGS, |bytes| export::write(&table, Format::Markdown, bytes))?;
     show(Event::note("drawing the figures"));
-    let drawing = figure::draw(&runs, &figure::Settings::default(), &out.join(FIGURES), &mut |_| {})?;
+    let drawing = figure::draw(&runs, &figure::Settings::default(), &out.join(FIGURES), &mut |step| {
+        if let Step::Done { done, of } = step {
+            show(Event::Drawing { done, of });
+        }
+    })?;
     let opens_on = page::Settings { findings: Some(table), ..page::Settings::default() };
     put(&store, PAGE, |bytes| page::write(&runs, &opens_on, bytes))?;
     Ok(Demo { out: out.to_owned(), runs, findings, drawing })

@@ -8,7 +8,7 @@ use layerscope_cuda::Cuda;
 use layerscope_stats::Accumulate;
 
 use crate::error::Result;
-use crate::settings::wrong;
+use crate::settings::{wrong, wrong_word};
 
 /// A device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,9 @@ pub enum Device {
     /// Every operation by its definition: slow, and what tests compare other devices with.
     Reference,
 }
+
+/// What a user may call a device; a number follows the colon.
+const WORDS: [&str; 4] = ["auto", "cpu", "cuda", "cuda:"];
 
 impl fmt::Display for Device {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,7 +69,7 @@ impl Device {
             "reference" => Ok(Device::Reference),
             _ => {
                 let number = name.strip_prefix("cuda:").and_then(|number| number.parse().ok());
-                number.map(Device::Cuda).ok_or_else(|| wrong("device", name))
+                number.map(Device::Cuda).ok_or_else(|| wrong_word("device", name, &WORDS))
             }
         }
     }
@@ -78,7 +81,7 @@ impl Device {
         }
         let named = |name: &str| match name.parse() {
             Ok(number) if names.starts_with("cuda:") => Ok(Device::Cuda(number)),
-            _ => Device::named(name).map_err(|_| wrong("device", names)),
+            _ => Device::named(name).map_err(|_| wrong_word("device", names, &WORDS)),
         };
         let devices = names.split(',').map(named).collect::<Result<Vec<Device>>>()?;
         match devices.iter().all(|device| device.dtype() == devices[0].dtype()) {

@@ -86,6 +86,8 @@ pub enum Event<'a> {
         /// All points.
         of: usize,
     },
+    /// Something is being computed that has no parts to count.
+    Computing,
     /// Figures are being drawn.
     Drawing {
         /// Figures done.

@@ -49,7 +49,7 @@ pub fn measure_whole(plan: Plan, folder: &Path, shared: Option<SharedText>, canc
     if written.is_none() {
         match complete(&plan.out) {
             Ok(Some(manifest)) => {
-                show(Event::note(line![format!("{} is complete; start again with ", plan.out.display()), setting("overwrite")]));
+                show(Event::note(line![format!("{} is complete; to measure it again, give ", plan.out.display()), setting("overwrite")]));
                 work.remove();
                 return Ok(manifest);
             }

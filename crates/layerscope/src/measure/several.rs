@@ -128,8 +128,8 @@ impl Told {
             Event::Hashing { bytes, of } => Some(Told::Alike(Event::Hashing { bytes, of })),
             Event::Pilot { tokens, of } => Some(Told::Alike(Event::Pilot { tokens, of })),
             Event::Writing { bytes } => Some(Told::Alike(Event::Writing { bytes })),
-            Event::Part { .. } | Event::Importing { .. } | Event::Merging { .. } | Event::Tables { .. } | Event::Drawing { .. } => None,
-            Event::Finished(_) => None,
+            Event::Part { .. } | Event::Importing { .. } | Event::Merging { .. } | Event::Tables { .. } => None,
+            Event::Computing | Event::Drawing { .. } | Event::Finished(_) => None,
         }
     }
 }

@@ -64,7 +64,8 @@ pub fn measure(plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut Show<
         let value = part.text.part.as_ref().map_or("", |part| &part.named.value);
         cancel.during(format!("interrupted before part {} of {count}: the same command goes on with it", number + 1));
         cancel.check()?;
-        show(Event::Part { number: number + 1, of: count });
+        // The whole comes after its parts.
+        show(Event::Part { number: number + 1, of: count + 1 });
         let is_complete = part.out.join(MANIFEST).exists() && !part.overwrite;
         show(Event::note(format!("part {} of {count}: {value}{}", number + 1, if is_complete { " (complete)" } else { "" })));
         measure_whole(part.clone(), folder, None, cancel, &mut |event| match event {
@@ -81,6 +82,7 @@ pub fn measure(plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut Show<
         })?;
         is_told |= !is_complete;
     }
+    show(Event::Part { number: count + 1, of: count + 1 });
     show(Event::note(format!("merging {} into the run of the whole, which takes its own room on the disk", counted(count as u64, "part"))));
     let folders: Vec<PathBuf> = plans.iter().map(|part| part.out.clone()).collect();
     let manifest = merge_folders(&folders, &plan.out, MergeSettings { overwrite: true, allow_devices: false }, cancel, show)?;

@@ -231,7 +231,12 @@ impl Choices {
 
 /// The error of a value that a setting does not take.
 pub(crate) fn wrong(name: &'static str, text: &str) -> Error {
-    wrong_because(name, text, &Row::named(name).map_or(String::new(), Row::example))
+    wrong_word(name, text, &[])
+}
+
+/// The same where it takes some words among others.
+pub(crate) fn wrong_word(name: &'static str, text: &str, words: &[&str]) -> Error {
+    Error::usage(not_understood(name, text, words, &Row::named(name).map_or(String::new(), Row::example)))
 }
 
 /// The same with other words for what to give.

@@ -9,7 +9,7 @@ use layerscope_report::States;
 use layerscope_report::text::shortened;
 use layerscope_stats::measure::{Family, MEASURES, Measure};
 
-use super::{wrong, wrong_because};
+use super::{wrong, wrong_because, wrong_word};
 use crate::error::{Error, Result};
 
 /// What makes a group. Clusters are of the sample, beside the groups of tokens.
@@ -21,7 +21,7 @@ pub fn group(text: &str) -> Result<(Grouping, Vec<usize>)> {
 
 /// The column that splits the corpus.
 pub fn split(text: &str) -> Result<String> {
-    text.strip_prefix("column:").filter(|name| !name.is_empty()).map(str::to_owned).ok_or_else(|| wrong("split", text))
+    text.strip_prefix("column:").filter(|name| !name.is_empty()).map(str::to_owned).ok_or_else(|| wrong_word("split", text, &["column:"]))
 }
 
 /// Families of measures, by name. A measure stands for its family.
@@ -75,6 +75,10 @@ pub fn frequency(text: &str) -> Result<RangeInclusive<u64>> {
     let bounds = text.split_once(':').and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
     match bounds {
         Some((low, high)) if low <= high => Ok(low..=high),
+        Some((low, high)) => {
+            let problem = format!(": {low} is more than {high}; give the smaller number first, such as {high}:{low}");
+            Err(Error::usage(line![setting("frequency").to(text), problem]))
+        }
         _ => Err(wrong("frequency", text)),
     }
 }
@@ -90,7 +94,7 @@ pub fn layers(text: &str) -> Result<Option<Vec<usize>>> {
         return Ok(None);
     }
     let layers: Option<Vec<usize>> = text.split(',').map(|layer| layer.trim().parse().ok()).collect();
-    layers.map(Some).ok_or_else(|| wrong("layers", text))
+    layers.map(Some).ok_or_else(|| wrong_word("layers", text, &["all"]))
 }
 
 /// Alterations of the model, in order.

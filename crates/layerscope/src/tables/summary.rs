@@ -59,7 +59,7 @@ pub fn summary_table(layers: &Table, states: States) -> String {
     // Matrices of weights have no selections.
     let selection = Measured::of(&[layers]).selection(states, "q", None).unwrap_or("all");
     let mut lines: Vec<(String, Vec<Option<String>>)> = Vec::new();
-    let mut groups = None;
+    let mut groups: Option<(f64, f64)> = None;
     for row in 0..layers.rows() {
         if text("selection", row).as_deref() != Some(selection) || text("variant", row).is_some() {
             continue;
@@ -76,7 +76,8 @@ pub fn summary_table(layers: &Table, states: States) -> String {
         }
         let measure = text("measure", row).unwrap_or_default();
         if measure == "groups" {
-            groups = real("value", row);
+            let (fewest, most) = groups.unwrap_or((f64::INFINITY, 0.0));
+            groups = real("value", row).map(|value| (fewest.min(value), most.max(value))).or(groups);
         }
         if let (Some(at), Some((_, values))) = (COLUMNS.iter().position(|(_, known)| *known == measure), lines.last_mut()) {
             let is_few = OVER_GROUPS.contains(&measure.as_str()) && real("n", row).is_some_and(|n| n < FEW_GROUPS as f64);
@@ -85,8 +86,10 @@ pub fn summary_table(layers: &Table, states: States) -> String {
     }
     let mut out = String::new();
     let over = match (selection == states.of("selected"), groups) {
-        (true, Some(groups)) => {
-            format!("over {}", called(selection).replace("the selected", &format!("the {} selected", grouped(groups as usize))))
+        (true, Some((fewest, most))) => {
+            let [fewest, most] = [fewest, most].map(|count| grouped(count as usize));
+            let count = if fewest == most { most } else { format!("{fewest} to {most}") };
+            format!("over {}", called(selection).replace("the selected", &format!("the {count} selected")))
         }
         _ => format!("over {}", called(selection)),
     };

@@ -45,7 +45,7 @@ fn a_pruned_run_has_its_tables_and_says_what_is_gone() {
     said(&["figures", path(&folder), "--only", "fig2", "--out", path(&page)]);
     said(&["report", path(&folder), "--out", path(&page.join("page.html"))]);
     let again = measured(model, corpus, &folder, &FLAGS.replace("--quiet ", ""));
-    assert!(again.stderr.contains("is complete; start again with --overwrite"), "{}", again.stderr);
+    assert!(again.stderr.contains("is complete; to measure it again, give --overwrite"), "{}", again.stderr);
     let line = "its states were pruned and only its tables are left; measure again with --overwrite";
     refused(&layerscope(&["show", path(&folder), "--table", "identities"]), 5, &[line]);
     refused(&layerscope(&["show", path(&folder), "--frequency", "3:9"]), 5, &[line]);

@@ -48,7 +48,11 @@ fn other_settings_are_refused_and_said() {
     let before = std::fs::metadata(out.join("manifest.json")).expect("a manifest").modified().expect("a time");
     let outcome = measure(&case.model, &case.corpus, &out, &case.flags.replace("--quiet", ""));
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("is complete; start again with --overwrite") && outcome.stdout.contains("R^2"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("is complete; to measure it again, give --overwrite") && outcome.stdout.contains("R^2"),
+        "{}",
+        outcome.stderr
+    );
     assert_eq!(before, std::fs::metadata(out.join("manifest.json")).expect("a manifest").modified().expect("a time"));
     let outcome = measure(&case.model, &case.corpus, &out, &format!("{} --massive 5", case.flags));
     assert_eq!(outcome.status, 5);

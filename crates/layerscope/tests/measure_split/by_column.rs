@@ -112,7 +112,7 @@ fn every_value_is_a_run_of_its_own_and_all_together_are_the_whole() {
         &split,
         &format!("--frequency 10:300 --measures norm,cosine --sample-states 500 --token-states 30 --confidence {SPLIT}"),
     );
-    assert!(outcome.stderr.contains("is complete; start again with --overwrite"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("is complete; to measure it again, give --overwrite"), "{}", outcome.stderr);
     let fewer = written(&folder, "all.jsonl", lines.iter().filter(|(kind, _)| *kind != 0).map(|(_, line)| line.clone()));
     let refused = measure(&checkpoint, &fewer, &split, &format!("{flags} {SPLIT}"));
     assert_eq!(refused.status, 4, "{}", refused.stderr);
