@@ -36,7 +36,7 @@ export function replace(element: Element, ...children: Child[]): void {
 }
 
 /** A text of the page's own, with what stands between backquotes as code. */
-export const prose = (text: string): Child[] => text.split("`").map((part, i) => (i % 2 === 1 ? h("code", {}, part) : part));
+export const prose = (text: string): Child[] => text.split("`").map((part, i) => (i % 2 === 1 ? h("code", {}, ...part.split(/(?= )/).map((word) => h("span", { class: "word" }, word))) : part));
 
 /** A name that may go on in the next line behind its signs. */
 export const breakable = (text: string): Child[] => text.split(/(?<=[_./-])/).flatMap((part) => [part, h("wbr")]);

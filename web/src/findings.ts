@@ -6,6 +6,7 @@ import type { Curve, Profile, Value } from "./data/layers";
 import { FEW_GROUPS } from "./few";
 import { best } from "./stats/best";
 import { link } from "./state";
+import { ofStates } from "./states";
 import { count, fixed3, number, percent } from "./text";
 
 export interface Finding {
@@ -108,7 +109,7 @@ async function rogue(whole: Run): Promise<Finding[]> {
   }
   if (!found) return [];
   const { share, component, title, key: at } = found;
-  return [{ run, text: `component ${component} carries ${percent(share)} of the mean cosine at ${title}`, href: link("components", { run: run.key, at, column: "cosine_contribution", component }) }];
+  return [{ run, selection: ofStates("all"), text: `component ${component} carries ${percent(share)} of the mean cosine at ${title}`, href: link("components", { run: run.key, at, column: "cosine_contribution", component }) }];
 }
 
 function finalNorm(run: Run): Finding[] {

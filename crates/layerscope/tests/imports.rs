@@ -174,8 +174,12 @@ fn files_are_the_layers_that_their_names_tell() {
     assert!(said.contains("layers 0, 2, 10, a file each; axes token,component; 4 components; no groups, no documents"), "{said}");
     assert!(said.contains("no states are kept without documents and positions"), "{said}");
     assert_eq!(import_files(&folder, &["layer_2.npy"], &[]).expect("a layer").1, [(2, 36.0, 5)]);
-    assert_eq!(import_files(&folder, &["layer_0.npy", "layer_2.npy"], &["--layer", "7"]).expect("one layer").1, [(7, 20.0, 10)]);
+    let parts = ["--layer", "7", "--layers-from", "none"];
+    assert_eq!(import_files(&folder, &["layer_0.npy", "layer_2.npy"], &parts).expect("one layer").1, [(7, 20.0, 10)]);
+    assert_eq!(import_files(&folder, &["layer_0.npy"], &["--layer", "7"]).expect("a layer").1, [(7, 4.0, 5)]);
     let refused = |files: &[&str], flags: &[&str]| import_files(&folder, files, flags).expect_err("refused");
+    let line = refused(&["layer_0.npy", "layer_2.npy"], &["--layer", "7"]);
+    assert!(line.contains("--layer 7 contradicts the names of the files") && line.contains("--layers-from none"), "{line}");
     let line = refused(&["part_1.npy", "part_4.npy"], &[]);
     assert!(line.contains("are they layers, or parts of one? For layers give --layers-from names"), "{line}");
     let decided = |how: &str| import_files(&folder, &["part_1.npy", "part_4.npy"], &["--layers-from", how]).expect("decided").1;

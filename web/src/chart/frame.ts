@@ -97,12 +97,26 @@ function ticksOf(axis: AxisOptions, about: number): { at: number; label: string 
   return tickLabels(ticks).map((label, i) => ({ at: ticks[i]!, label }));
 }
 
-/** Every k-th tick, so that labels keep apart. */
-function thinned(ticks: { at: number; label: string }[], x: Scale): { at: number; label: string }[] {
+type Tick = { at: number; label: string };
+
+const isName = (tick: Tick): boolean => Number.isNaN(Number(tick.label.replace(/,/g, "")));
+
+/** Every k-th tick, so that labels keep apart. A name among numbers stays: nobody could guess it. */
+function thinned(ticks: Tick[], x: Scale): Tick[] {
+  const clear = (one: Tick, other: Tick) => Math.abs(x(one.at) - x(other.at)) > (textWidth(one.label) + textWidth(other.label)) / 2 + 8;
+  const names = ticks.filter(isName);
+  const isMixed = names.length < ticks.length && names.every((name, i) => i === 0 || clear(name, names[i - 1]!));
+  if (names.length > 0 && isMixed) {
+    const numbers = ticks.filter((tick) => !isName(tick) && names.every((name) => clear(tick, name)));
+    return [...everyOther(numbers, clear), ...names];
+  }
+  return everyOther(ticks, clear);
+}
+
+function everyOther(ticks: Tick[], clear: (one: Tick, other: Tick) => boolean): Tick[] {
   for (let every = 1; every <= ticks.length; every++) {
     const kept = ticks.filter((_, i) => i % every === 0);
-    const apart = kept.every((tick, i) => i === 0 || Math.abs(x(tick.at) - x(kept[i - 1]!.at)) > (textWidth(tick.label) + textWidth(kept[i - 1]!.label)) / 2 + 8);
-    if (apart) return kept;
+    if (kept.every((tick, i) => i === 0 || clear(tick, kept[i - 1]!))) return kept;
   }
   return ticks.slice(0, 1);
 }

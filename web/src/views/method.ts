@@ -36,6 +36,6 @@ function definitions(): HTMLElement {
 }
 
 function formulas(book: Book): HTMLElement {
-  const rows = [...book.measures.values()].map((measure) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, measure.name)), h("td", {}, measureTitle(measure.name)), h("td", {}, symbols(measure.formula)), h("td", {}, measure.variants.join(", ")), h("td", {}, measure.counts), h("td", {}, measure.source), h("td", {}, bookPage(measure.family))));
+  const rows = [...book.measures.values()].map((measure) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, measure.name)), h("td", {}, measureTitle(measure.name)), h("td", {}, symbols(measure.formula)), h("td", { "data-label": "variants: " }, measure.variants.join(", ")), h("td", { "data-label": "n counts: " }, measure.counts), h("td", { "data-label": "source: " }, measure.source), h("td", {}, bookPage(measure.family))));
   return h("section", { class: "panel" }, h("h3", {}, "Measures"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Measures" }, h("table", { class: "wrap" }, h("thead", {}, h("tr", {}, ...["Name", "In words", "Formula", "Variants", "n counts", "Source", "In the book"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, ...rows))));
 }

@@ -91,7 +91,7 @@ function facts(book: Book): HTMLElement {
     ["States", (run) => amount(run.manifest.corpus?.states)],
     ["Groups", (run) => amount(run.manifest.corpus?.groups)],
     ["Time", (run) => (run.manifest.wall_seconds ? seconds(run.manifest.wall_seconds) : "–")],
-    ["States a second", (run) => amount(run.manifest.states_per_second)],
+    ["States of all layers a second", (run) => amount(run.manifest.states_per_second)],
     ["Peak memory", (run) => (run.manifest.peak_memory_bytes ? bytes(run.manifest.peak_memory_bytes) : "–")],
   ];
   const head = h("tr", {}, h("td", {}), ...book.runs.map((run) => h("th", { scope: "col" }, sign(run), ...breakable(visible(run.label)))));
@@ -119,7 +119,9 @@ function trust(book: Book): HTMLElement {
       notes.length > 0 && h("li", {}, sign(run), h("details", {}, h("summary", {}, `${visible(run.label)}: ${count(notes.length)} ${notes.length === 1 ? "note" : "notes"}`), h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, visible(String(note))))))),
     ];
   }).filter(Boolean) as HTMLElement[];
-  const again = book.runs.map((run) => h("li", { class: "again" }, sign(run), command(run)));
+  // Parts of one run have its command.
+  const said = book.runs.map((run) => command(run));
+  const again = book.runs.map((run, i) => h("li", { class: "again" }, sign(run), said[i]!)).filter((_, i) => said.findIndex((other) => other.textContent === said[i]!.textContent) === i);
   return h("section", { class: "panel" }, h("h3", {}, "Checks and warnings"), items.length > 0 ? h("ul", { class: "plain" }, ...items) : h("p", {}, "Nothing to report."),
     h("h3", {}, "To compute it again"), h("ul", { class: "plain" }, ...again), link("method") && h("p", { class: "note" }, h("a", { href: link("method") }, "Formulas, variants and settings")));
 }

@@ -34,7 +34,7 @@ pub struct Look {
     /// Draw measures along the layers against relative depth, or against the layer [default: layer]
     #[arg(long, value_name = "HOW")]
     pub depth: Option<String>,
-    /// Theme: light, dark (slides) or print (grayscale) [default: light]
+    /// Theme: light, dark (slides) or print (black on white, lines told apart by dashes) [default: light]
     #[arg(long, value_name = "THEME")]
     pub theme: Option<String>,
     /// Figure width in millimetres, or a preset name such as acl-column

@@ -109,20 +109,26 @@ function chosenLines(session: Session): Node[] {
 function trend(book: Book, session: Session, pick: (place: number) => void) {
   let fits: (Fit | null)[] = session.points.map(() => null);
   let asked = 0;
+  const isFew = () => fits.some((fit) => fit !== null && fit.n < FEW_GROUPS);
+  const about = h("p", { class: "note" });
   const figure = (name: "slope" | "r2", label: string) => new Figure({
     name: fileName(name, session.run.label), title: label, small: true,
     draw: (width) => lines({
       width, height: 170, x: { label: "layer", domain: [-0.3, session.points.length - 0.7], format: (x) => session.points[x]!.title, ticks: session.points.map((point, i) => ({ at: i, label: pointTick(point.key, point.layer) })) },
       y: { label: name === "r2" ? "R²" : "slope" }, mark: session.place, pick,
-      series: [{ name: label, colour: theme().series[0]!, shape: 0, points: fits.map((fit, i) => ({ x: i, y: fit?.line?.[name] ?? NaN })) }],
+      series: [{ name: label, colour: theme().series[0]!, shape: 0, dashed: isFew(), points: fits.map((fit, i) => ({ x: i, y: fit?.line?.[name] ?? NaN })) }],
       description: `${label} at every layer for the range that is set`,
     }),
     sheet: () => ({ names: ["layer", "point", "slope", "intercept", "r2", "groups"], rows: session.points.map((point, i) => [point.layer, point.point, fits[i]?.line?.slope ?? null, fits[i]?.line?.intercept ?? null, fits[i]?.line?.r2 ?? null, fits[i]?.n ?? null]) }),
   });
   const figures = [figure("slope", "Slope"), figure("r2", "R²")];
-  const redraw = () => figures.forEach((own) => own.redrawInTime());
+  const redraw = () => {
+    about.textContent = `For the range that is set; click to go to a layer.${isFew() ? ` Dashed: some layers have fewer than ${FEW_GROUPS} groups, of which a few decide.` : ""}`;
+    figures.forEach((own) => own.redrawInTime());
+  };
+  redraw();
   return {
-    element: h("section", { class: "panel" }, h("h3", {}, "The same line at every layer"), h("p", { class: "note" }, "For the range that is set; click to go to a layer."), h("div", { class: "grid two" }, ...figures.map((own) => own.element)), howPanel(() => howMeasured(book, [session.run], ["slope", "intercept", "r2"].map((part) => `${part}_${session.axes.y}_on_${session.axes.x}`).filter((name) => book.measures.has(name))))),
+    element: h("section", { class: "panel" }, h("h3", {}, "The same line at every layer"), about, h("div", { class: "grid two" }, ...figures.map((own) => own.element)), howPanel(() => howMeasured(book, [session.run], ["slope", "intercept", "r2"].map((part) => `${part}_${session.axes.y}_on_${session.axes.x}`).filter((name) => book.measures.has(name))))),
     redraw,
     compute: async () => {
       const ticket = ++asked;

@@ -166,9 +166,11 @@ export class Scatter {
     const points = places.map((x) => [x, line.intercept + line.slope * x] as const).filter(([, y]) => !made.y.log || y > 0);
     const path = points.map(([x, y], i) => `${i ? "L" : "M"}${round(made.x(x))} ${round(made.y(y))}`).join("");
     made.body.append(s("path", { d: path, fill: "none", stroke: theme().paper, "stroke-width": 4, "stroke-opacity": 0.7 }), s("path", { d: path, fill: "none", stroke: theme().ink, "stroke-width": 1.6 }));
-    const text = `slope ${fixed3(line.slope)} · R² ${fixed3(line.r2)}${n < FEW_GROUPS ? ` · only ${n} groups` : ""}`;
-    const box = { x: line.slope > 0 ? 6 : made.width - textWidth(text) - 18, y: 6 }; // away from the line
-    made.body.append(s("rect", { ...box, width: textWidth(text) + 14, height: 22, rx: 4, fill: theme().paper, "fill-opacity": 0.85 }), s("text", { x: box.x + 7, y: box.y + 15 }, text));
+    const words = [`slope ${fixed3(line.slope)} · R² ${fixed3(line.r2)}`, ...(n < FEW_GROUPS ? [`only ${n} groups`] : [])];
+    const said = textWidth(words.join(" · ")) < made.width / 2 ? [words.join(" · ")] : words;
+    const wide = Math.max(...said.map((text) => textWidth(text)));
+    const box = { x: line.slope > 0 ? 6 : made.width - wide - 18, y: 6 }; // away from the line
+    made.body.append(s("rect", { ...box, width: wide + 14, height: 6 + 16 * said.length, rx: 4, fill: theme().paper, "fill-opacity": 0.85 }), ...said.map((text, i) => s("text", { x: box.x + 7, y: box.y + 15 + 16 * i }, text)));
   }
 
   /** Pinned groups with their names, placed where none covers another. */

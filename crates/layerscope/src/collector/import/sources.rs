@@ -1,5 +1,6 @@
 //! Which layer each file is, told by its name: files of one folder that are layers are read together, as the arrays of one file are.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use layerscope_error::{Line, line, not_one_of, setting};
@@ -42,6 +43,10 @@ pub(super) fn sources(files: &[PathBuf], options: &ImportOptions) -> Result<Vec<
             return Err(Error::usage(line![setting("layer"), " and ", setting("layers-from").to("names"), " contradict each other"]));
         }
         (Some("names"), None) => files.into_iter().map(|path| numbered(&path).map(|layer| (path, layer))).collect::<Result<_>>()?,
+        (None, Some(layer)) if files.iter().filter_map(|path| is_layer(path)).collect::<BTreeSet<_>>().len() > 1 => {
+            let problem = " contradicts the names of the files, which are several layers; leave it out, or, if they are not, give ";
+            return Err(Error::usage(line![setting("layer").to(layer), problem, setting("layers-from").to("none")]));
+        }
         (Some("none"), _) | (None, Some(_)) => files.into_iter().map(|path| (path, FileLayer::Unsaid)).collect(),
         (None, None) => {
             let layers: Vec<FileLayer> = files.iter().map(|path| by_name(path, &files)).collect();
