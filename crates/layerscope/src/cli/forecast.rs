@@ -109,8 +109,8 @@ impl Forecast {
     pub fn hear(&mut self, event: &Event<'_>, now: f64) -> Option<Current> {
         let (phase, done, of) = match event {
             Event::Part { number, of } => {
-                // A part that an earlier process finished says nothing of the others.
-                if self.current.is_some() {
+                // What came before the first part, and a part that an earlier process finished, say nothing of the others.
+                if self.part.0 > 0 && self.current.is_some() {
                     (self.finished, self.spent) = (self.finished + 1, self.spent + now - self.begun);
                 }
                 // All of them read the same text.
@@ -294,6 +294,7 @@ mod tests {
         near(forecast.left(135.0), 5.0 + 30.0);
         // Parts that are complete take no time, and the next one takes as long as those that were measured.
         let mut resumed = Forecast::default();
+        resumed.hear(&reading(10, 1, 1, None), 0.0);
         resumed.hear(&Event::Part { number: 1, of: 3 }, 0.0);
         resumed.hear(&Event::Part { number: 2, of: 3 }, 0.1);
         resumed.hear(&tables(0), 0.1);
