@@ -12,7 +12,7 @@ use layerscope_report::Manifest;
 use super::event::{Event, Show};
 use super::plan::{Plan, TextPlan};
 use super::run;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::process::cancel::CancelToken;
 use crate::process::threads::joined;
 use crate::store::folder::Tentative;
@@ -88,10 +88,13 @@ fn measure_shards(shards: Vec<Plan>, folder: &Path, cancel: &CancelToken, show: 
         tell_all(count, &told, cancel, &stop, show);
         running.into_iter().map(joined).collect()
     });
-    // Those that were asked to stop are not the cause.
-    let (interrupted, failed): (Vec<Error>, Vec<Error>) =
-        outcomes.into_iter().filter_map(Result::err).partition(|error| matches!(error, Error::Interrupted(_)));
-    failed.into_iter().chain(interrupted).next().map_or(Ok(()), Err)
+    cause(outcomes.into_iter().filter_map(Result::err)).map_or(Ok(()), Err)
+}
+
+/// The error to tell of: that of a shard that failed. Those that were asked to stop then are not the cause.
+fn cause(errors: impl Iterator<Item = Error>) -> Option<Error> {
+    let (interrupted, failed): (Vec<Error>, Vec<Error>) = errors.partition(|error| error.kind() == ErrorKind::Interrupted);
+    failed.into_iter().chain(interrupted).next()
 }
 
 /// How far a shard is.
@@ -166,5 +169,20 @@ fn tell_all(count: usize, told: &Receiver<(usize, Told)>, cancel: &CancelToken, 
                 show(Event::Measuring { documents, tokens, total: sum(|done| done.total), fresh: sum(|done| done.fresh), leg: (1, 1) });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_asked_to_stop_is_not_the_cause() {
+        let stopped = || Error::Corpus(layerscope_corpus::Error::Interrupted);
+        let failed = || Error::usage("no text");
+        for errors in [vec![stopped(), failed()], vec![failed(), stopped()], vec![Error::Interrupted("asked".into()), failed()]] {
+            assert_eq!(cause(errors.into_iter()).map(|error| error.to_string()).as_deref(), Some("no text"));
+        }
+        assert_eq!(cause([stopped()].into_iter()).map(|error| error.kind()), Some(ErrorKind::Interrupted));
     }
 }
