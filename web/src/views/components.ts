@@ -32,7 +32,7 @@ export const components: View = {
   show: (book, host) => {
     const inside = h("div", { class: "stack" });
     const start = (run: Run) => { note({ run: run.key }); void build(book, run, inside, start); };
-    host.append(heading("Component by component", "One bar per coordinate of the hidden states. A few rogue ones often carry most of the norm or of the cosine. All values are over all states, not only those of the selected groups."), inside);
+    host.append(heading("Component by component", "One bar per coordinate of the hidden states. A few rogue ones often carry most of the norm or of the cosine. Values are over all groups, not only the selected ones."), inside);
     void build(book, chosenRun(book, has), inside, start);
   },
 };

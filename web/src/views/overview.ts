@@ -120,8 +120,8 @@ function trust(book: Book): HTMLElement {
     ];
   }).filter(Boolean) as HTMLElement[];
   // Parts of one run have its command.
-  const said = book.runs.map((run) => command(run));
-  const again = book.runs.map((run, i) => h("li", { class: "again" }, sign(run), said[i]!)).filter((_, i) => said.findIndex((other) => other.textContent === said[i]!.textContent) === i);
+  const commands = [...new Set(book.runs.map((run) => command(run).textContent))];
+  const again = commands.map((own) => book.runs.filter((run) => command(run).textContent === own)).map((runs) => h("li", { class: "again" }, ...runs.map(sign), command(runs[0]!)));
   return h("section", { class: "panel" }, h("h3", {}, "Checks and warnings"), items.length > 0 ? h("ul", { class: "plain" }, ...items) : h("p", {}, "Nothing to report."),
     h("h3", {}, "To compute it again"), h("ul", { class: "plain" }, ...again), link("method") && h("p", { class: "note" }, h("a", { href: link("method") }, "Formulas, variants and settings")));
 }
