@@ -46,7 +46,7 @@ impl Run {
     }
 
     /// The same without the tables that grow with layers times groups, components or states.
-    pub(crate) fn open_small(folder: &Path) -> Result<Run> {
+    pub fn open_small(folder: &Path) -> Result<Run> {
         let manifest = Manifest::read(folder)?;
         let read = |name: &str| stored_table(folder, &manifest, name)?.map(|table| table.read()).transpose();
         Ok(Run {

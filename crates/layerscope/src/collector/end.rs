@@ -19,6 +19,7 @@ use crate::measure::items::ItemId;
 use crate::measure::kept::{Kept, KeptKey};
 use crate::process::cancel::CancelToken;
 use crate::process::command;
+use crate::process::system;
 use crate::store::facts::{CorpusFacts, Facts, GroupFacts, ModelFacts, PointFacts};
 use crate::store::folder::Folder;
 use crate::store::mirror::{self, Finished};
@@ -69,7 +70,7 @@ impl Collector {
         }
         let mut facts = self.facts(&places, &groups, names)?;
         facts.seconds = start.elapsed().as_secs_f64();
-        let written = write_states(&store, &about.fingerprint, &facts, &kept, &LegStates::OnDisk(parts))?;
+        let written = write_states(&store, &about.fingerprint, &facts, &kept, &LegStates::OnDisk(parts), system::processors())?;
         work.retire()?;
         let manifest = write_run(&store, Some(written), &Ending::default(), &mut |done, of| show(Event::Tables { done, of }))?;
         work.remove();

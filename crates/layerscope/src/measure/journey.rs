@@ -164,7 +164,7 @@ impl<'a> Journey<'a> {
         };
         let facts = Facts::new(bound, isa, &massive, spool, chosen.names, self.work.spent())?;
         let (store, show) = (self.store, &mut *self.show);
-        let write = || timings.time(Phase::Write, || write_states(store, &fingerprint, &facts, &kept, &states));
+        let write = || timings.time(Phase::Write, || write_states(store, &fingerprint, &facts, &kept, &states, plan.threads));
         let written = meanwhile(write, || show(Event::Writing { bytes: being_written(store) }))?;
         Ok(written.held(saving))
     }

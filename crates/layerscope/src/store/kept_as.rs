@@ -11,6 +11,7 @@ use super::state::{About, Draft, StateFile};
 use super::stored::{ROUNDED_OF, SAMPLE, StoredRun};
 use super::write::put_manifest;
 use crate::error::{Error, Result};
+use crate::process::system;
 
 /// How kept states are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,9 @@ pub fn store_as(store: &Folder, manifest: Manifest, run: &StoredRun, kept_as: Ke
         KeptAs::F16 if is_rounded => {}
         KeptAs::F16 => round(store, sample)?,
         KeptAs::Plain => Draft::joined(SAMPLE, sample.about(), &[sample], |_| true)?.write(store)?.settle()?,
-        KeptAs::Packed => Draft::joined(SAMPLE, sample.about(), &[sample], |_| true)?.write_packed(store)?.settle()?,
+        KeptAs::Packed => {
+            Draft::joined(SAMPLE, sample.about(), &[sample], |_| true)?.write_packed(store, system::processors())?.settle()?
+        }
     }
     if kept_as == KeptAs::F16 && manifest.kept_states.is_none() {
         put_manifest(store, Manifest { kept_states: Some("f16".to_owned()), ..manifest })?;
@@ -88,7 +91,7 @@ mod tests {
         for (name, largest) in [("layer1.block.kept", 65_519.996), ("layer2.block.kept", -65_520.0)] {
             let states = vec![0.25, largest, 1.0, 2.0];
             tensors.0.insert(name.to_owned(), Tensor { shape: vec![2, 2], values: Values::F32(states.into()) });
-            let write = || Draft::of(SAMPLE, &About::default(), &tensors)?.write(&store)?.settle();
+            let write = || Draft::of(SAMPLE, &About::default(), &tensors, 1)?.write(&store)?.settle();
             write().expect("written");
             let sample = StateFile::open(&store.path(SAMPLE)).expect("a sample");
             let rounded = round(&store, &sample);

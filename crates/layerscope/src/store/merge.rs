@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::measure::event::{Event, Show};
 use crate::measure::kept::{Kept, KeptKey};
 use crate::process::cancel::CancelToken;
+use crate::process::system;
 
 /// How shards are merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +124,7 @@ fn merge_states(
     }
     merged.facts.seconds += start.elapsed().as_secs_f64();
     merged.facts.timings.write += start.elapsed().as_secs_f64();
-    let written = write_states(&store, fingerprint, &merged.facts, &merged.kept, &LegStates::OnDisk(parts))?;
+    let written = write_states(&store, fingerprint, &merged.facts, &merged.kept, &LegStates::OnDisk(parts), system::processors())?;
     Ok((store, work, written, merged.warning))
 }
 

@@ -164,7 +164,7 @@ fn drop_states(store: &Folder, manifest: Manifest, run: StoredRun, pruned: &mut 
             }
             let nothing = Tensors::default();
             let about = About { fingerprint, details };
-            let draft = Draft::of(STATE, &about, &nothing)?;
+            let draft = Draft::of(STATE, &about, &nothing, 1)?;
             draft.write(store)?.settle()?;
             draft.digest()?
         }

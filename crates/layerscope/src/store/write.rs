@@ -102,8 +102,15 @@ impl WrittenStates {
     }
 }
 
-/// Writes the states of all legs into the two files of the run.
-pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, kept: &Kept, legs: &LegStates) -> Result<WrittenStates> {
+/// Writes the states of all legs into the two files of the run, on so many threads.
+pub fn write_states(
+    store: &Folder,
+    fingerprint: &Fingerprint,
+    facts: &Facts,
+    kept: &Kept,
+    legs: &LegStates,
+    threads: usize,
+) -> Result<WrittenStates> {
     let is_kept = |name: &str| name.ends_with(".kept");
     let mut details = serde_json::to_value(facts).map_err(|error| Error::io(&store.path(STATE), error.into()))?;
     let mut about = |sample: &Draft<'_>| {
@@ -117,11 +124,11 @@ pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, ke
             let states: Vec<(Point, &PointState)> = states.iter().map(|(at, state)| (*at, state)).collect();
             let (kept, sketches) = all_tensors(facts.model.layers, &states).0.into_iter().partition(|(name, _)| is_kept(name));
             key_tensors.0.extend::<BTreeMap<_, _>>(kept);
-            let (sample, sketches) = (Draft::of(SAMPLE, &keys, &key_tensors)?, Tensors(sketches));
+            let (sample, sketches) = (Draft::of(SAMPLE, &keys, &key_tensors, threads)?, Tensors(sketches));
             let about = about(&sample)?;
             std::thread::scope(|scope| {
                 let sample = scope.spawn(|| sample.write(store));
-                let state = Draft::of(STATE, &about, &sketches).and_then(|state| state.write_packed(store));
+                let state = Draft::of(STATE, &about, &sketches, threads).and_then(|state| state.write_packed(store, threads));
                 Ok(WrittenStates { sample: joined(sample)?, state: state?, _saving: None })
             })
         }
@@ -133,7 +140,8 @@ pub fn write_states(store: &Folder, fingerprint: &Fingerprint, facts: &Facts, ke
             let about = about(&sample)?;
             let sample = sample.write(store)?;
             store.remove("keys.partial.safetensors")?;
-            let state = Draft::joined(STATE, &about, &files.iter().collect::<Vec<_>>(), |name| !is_kept(name))?.write_packed(store)?;
+            let state = Draft::joined(STATE, &about, &files.iter().collect::<Vec<_>>(), |name| !is_kept(name))?;
+            let state = state.write_packed(store, threads)?;
             Ok(WrittenStates { sample, state, _saving: None })
         }
     }

@@ -6,7 +6,7 @@ use layerscope_report::manifest::{Frequency, Timings};
 use layerscope_report::text::visible;
 use layerscope_report::{Run, States, Table};
 
-use super::select::with_frequency;
+use super::select::{open_verified, with_frequency};
 use super::states::{WIDTH, about_massive, chosen};
 use super::summary::{few_groups, summary_table};
 use super::trajectory::{final_norm_summary, trajectory_summary};
@@ -25,7 +25,7 @@ pub fn overview(folder: &Path) -> Result<String> {
 
 /// The same of `typical` or `all` states.
 pub fn overview_of(folder: &Path, states: Option<&str>) -> Result<String> {
-    let run = Run::open(folder)?;
+    let run = open_verified(folder)?;
     let few = few_groups(&run.layers, run.manifest.frequency());
     let warnings = run.manifest.warnings().iter().filter(|known| Some(*known) != few.as_ref()).chain(&few);
     shown(&run, &run.layers, chosen(&[&run], states)?, warnings)
@@ -91,7 +91,7 @@ fn time_lines(timings: &Timings) -> Vec<String> {
 
 /// The summary of all layers for other frequencies.
 pub fn overview_with_frequency(folder: &Path, frequency: &str, states: Option<&str>) -> Result<String> {
-    let run = Run::open(folder)?;
+    let run = open_verified(folder)?;
     let layers = with_frequency(folder, frequency, "layers")?;
     let (wanted, own) = (parse::frequency(frequency)?, few_groups(&run.layers, run.manifest.frequency()));
     let few = few_groups(&layers, Some(Frequency { minimum: *wanted.start(), maximum: *wanted.end() }));

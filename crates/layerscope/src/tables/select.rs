@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use layerscope_error::{line, not_one_of, setting};
-use layerscope_report::{Run, States, Table};
+use layerscope_report::{Run, States, Table, verify_tables};
 
 use super::states::{rows_of, rows_of_run};
 use super::trajectory::final_norm_table;
@@ -16,9 +16,16 @@ use crate::store::stored::StoredRun;
 pub const NAMES: [&str; 11] =
     ["layers", "groups", "components", "spectra", "tokens", "token-components", "massive", "weights", "norms", "final-norm", "identities"];
 
+/// A run with its small tables. All of its tables are compared with their digests, whichever are shown.
+pub fn open_verified(folder: &Path) -> Result<Run> {
+    let run = Run::open_small(folder)?;
+    verify_tables(folder, &run.manifest)?;
+    Ok(run)
+}
+
 /// A table as the run wrote it; only its rows of some states, where they are named.
 pub fn stored(folder: &Path, name: &str, states: Option<&str>) -> Result<Table> {
-    let run = Run::open(folder)?;
+    let run = open_verified(folder)?;
     let states = states.map(parse::states).transpose()?;
     let table = stored_whole(&run, folder, name)?;
     states.map_or(Ok(table.clone()), |states| rows_of_run(&run, name, &table, states))
@@ -28,12 +35,8 @@ fn stored_whole(run: &Run, folder: &Path, name: &str) -> Result<Table> {
     let absent = || Error::usage(format!("{}: this run has no table `{name}`", folder.display()));
     match name {
         "layers" => Ok(run.layers.clone()),
-        "groups" => run.groups.clone().ok_or_else(absent),
-        "components" => run.components.clone().ok_or_else(absent),
-        "spectra" => run.spectra.clone().ok_or_else(absent),
-        "tokens" => run.tokens.clone().ok_or_else(absent),
+        "groups" | "components" | "spectra" | "tokens" | "massive" => run.read_table(name)?.ok_or_else(absent),
         "token-components" => run.read_table("token_components")?.ok_or_else(absent),
-        "massive" => run.read_table("massive")?.ok_or_else(absent),
         "norms" => run.norms.clone().ok_or_else(absent),
         "weights" => weights(&run.layers)?.ok_or_else(absent),
         "final-norm" => final_norm_table(&run.layers)?.ok_or_else(absent),
@@ -65,7 +68,7 @@ pub fn with_frequency(folder: &Path, frequency: &str, name: &str) -> Result<Tabl
     run.facts.frequency = Some(parse::frequency(frequency)?);
     let tables = run.norm_tables()?;
     match name {
-        "layers" => reselected(&Run::open(folder)?.layers, &tables.layers),
+        "layers" => reselected(&open_verified(folder)?.layers, &tables.layers),
         "identities" => Ok(tables.identities),
         _ => Err(Error::usage(line![setting("frequency"), format!(" does not change the table `{name}`; give layers or identities")])),
     }

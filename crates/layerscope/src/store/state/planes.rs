@@ -5,43 +5,47 @@
 //! a zstd frame, or as they are where that is not shorter.
 
 use std::io::{self, Write};
+use std::panic::resume_unwind;
 
+use layerscope_compute::parallel::in_order_with;
 use zstd::bulk::{Compressor, Decompressor};
 
 /// Numbers of a block: enough to compress well, few enough to hold.
 const BLOCK: usize = 1 << 15;
+/// Blocks that a thread packs before they are written: enough to be worth starting it.
+const BLOCKS_A_THREAD: usize = 8;
 /// The fastest: more work gains next to nothing on such bytes.
 const LEVEL: i32 = 1;
 /// Bytes of the length of a plane.
 const LENGTH: usize = size_of::<u32>();
 
-/// Packs numbers of so many bytes, in pieces of any length.
+/// Packs numbers of so many bytes, in pieces of any length, on several threads.
 pub struct Encoder<'a> {
     out: &'a mut dyn Write,
     width: usize,
-    compressor: Compressor<'static>,
-    block: Vec<u8>,
-    plane: Vec<u8>,
-    frame: Vec<u8>,
+    threads: usize,
+    /// Numbers that wait until there are [`BLOCKS_A_THREAD`] blocks for every thread.
+    waiting: Vec<u8>,
+    /// Blocks that are written while the next ones are packed.
+    packed: Vec<Vec<u8>>,
     written: u64,
 }
 
 impl<'a> Encoder<'a> {
     /// An empty one.
-    pub fn new(width: usize, out: &'a mut dyn Write) -> io::Result<Encoder<'a>> {
-        let block = Vec::with_capacity(BLOCK * width);
-        Ok(Encoder { out, width, compressor: Compressor::new(LEVEL)?, block, plane: Vec::new(), frame: Vec::new(), written: 0 })
+    pub fn new(width: usize, threads: usize, out: &'a mut dyn Write) -> Encoder<'a> {
+        Encoder { out, width, threads, waiting: Vec::new(), packed: Vec::new(), written: 0 }
     }
 
     /// Appends bytes.
     pub fn push(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let full = self.threads * BLOCKS_A_THREAD * BLOCK * self.width;
         while !bytes.is_empty() {
-            let room = BLOCK * self.width - self.block.len();
-            let (taken, rest) = bytes.split_at(room.min(bytes.len()));
-            self.block.extend_from_slice(taken);
+            let (taken, rest) = bytes.split_at((full - self.waiting.len()).min(bytes.len()));
+            self.waiting.extend_from_slice(taken);
             bytes = rest;
-            if self.block.len() == BLOCK * self.width {
-                self.write_block()?;
+            if self.waiting.len() == full {
+                self.pack_waiting()?;
             }
         }
         Ok(())
@@ -49,26 +53,57 @@ impl<'a> Encoder<'a> {
 
     /// Writes what is left; returns how many bytes all of it took.
     pub fn finish(mut self) -> io::Result<u64> {
-        if !self.block.is_empty() {
-            self.write_block()?;
-        }
+        self.pack_waiting()?;
+        write_blocks(self.out, &self.packed, &mut self.written)?;
         Ok(self.written)
     }
 
-    fn write_block(&mut self) -> io::Result<()> {
-        for byte in 0..self.width {
+    /// Every block is packed on its own: the bytes do not depend on the threads.
+    fn pack_waiting(&mut self) -> io::Result<()> {
+        let Encoder { out, width, threads, waiting, packed, written } = self;
+        let blocks: Vec<&[u8]> = waiting.chunks(BLOCK * *width).collect();
+        let pack = || in_order_with(*threads, blocks.len(), Packer::default, |packer, at| packer.pack(blocks[at], *width));
+        let next: io::Result<Vec<Vec<u8>>> = std::thread::scope(|scope| {
+            let next = scope.spawn(pack);
+            write_blocks(*out, packed, written)?;
+            next.join().unwrap_or_else(|panic| resume_unwind(panic)).into_iter().collect()
+        });
+        *packed = next?;
+        self.waiting.clear();
+        Ok(())
+    }
+}
+
+fn write_blocks(out: &mut dyn Write, blocks: &[Vec<u8>], written: &mut u64) -> io::Result<()> {
+    blocks.iter().try_for_each(|block| {
+        *written += block.len() as u64;
+        out.write_all(block)
+    })
+}
+
+/// Memory for packing blocks.
+#[derive(Default)]
+struct Packer {
+    compressor: Compressor<'static>,
+    plane: Vec<u8>,
+    frame: Vec<u8>,
+}
+
+impl Packer {
+    fn pack(&mut self, block: &[u8], width: usize) -> io::Result<Vec<u8>> {
+        self.compressor.set_compression_level(LEVEL)?;
+        let mut packed = Vec::with_capacity(block.len() + width * LENGTH);
+        for byte in 0..width {
             self.plane.clear();
-            self.plane.extend(self.block.chunks_exact(self.width).map(|number| number[byte]));
+            self.plane.extend(block.chunks_exact(width).map(|number| number[byte]));
             self.frame.clear();
             self.frame.reserve(zstd::zstd_safe::compress_bound(self.plane.len()));
             self.compressor.compress_to_buffer(&self.plane, &mut self.frame)?;
             let stored = if self.frame.len() < self.plane.len() { &self.frame } else { &self.plane };
-            self.out.write_all(&(stored.len() as u32).to_le_bytes())?;
-            self.out.write_all(stored)?;
-            self.written += (LENGTH + stored.len()) as u64;
+            packed.extend_from_slice(&(stored.len() as u32).to_le_bytes());
+            packed.extend_from_slice(stored);
         }
-        self.block.clear();
-        Ok(())
+        Ok(packed)
     }
 }
 

@@ -133,8 +133,8 @@ fn both_ways(name: &str, states: &[f32]) -> (StateFile, StateFile) {
     tensors.0.insert("point.2.kept".to_owned(), Tensor { shape, values: Values::F32(states.into()) });
     let about = About { fingerprint: fingerprint(), details: json!({ "of": "a test" }) };
     let write = |name: &str, is_packed: bool| {
-        let draft = Draft::of(name, &about, &tensors).expect("a draft");
-        let written = if is_packed { draft.write_packed(&store) } else { draft.write(&store) };
+        let draft = Draft::of(name, &about, &tensors, 2).expect("a draft");
+        let written = if is_packed { draft.write_packed(&store, 2) } else { draft.write(&store) };
         written.and_then(Unsettled::settle).expect("written");
         let file = StateFile::open(&store.path(name)).expect("a state");
         assert_eq!((file.digest(), file.about(), file.is_packed()), (draft.digest().expect("a digest").as_str(), &about, is_packed));
@@ -146,6 +146,20 @@ fn both_ways(name: &str, states: &[f32]) -> (StateFile, StateFile) {
 /// States of one sign and similar size, as models have them: so many that they are several blocks.
 fn many_states() -> Vec<f32> {
     (0..16 * 5000).map(|i| 1.0 + ((i * 7919) % 10_007) as f32 / 10_007.0).collect()
+}
+
+#[test]
+fn packed_bytes_do_not_depend_on_threads() {
+    let store = Folder::create(&empty_folder("packed-threads")).expect("a folder");
+    let (mut tensors, states) = (Tensors::default(), many_states().repeat(12));
+    let shape = vec![states.len() / 16, 16];
+    tensors.0.insert("point.1.kept".to_owned(), Tensor { shape, values: Values::F32(states.into()) });
+    let bytes = |threads: usize| {
+        let draft = Draft::of("state", &About::default(), &tensors, threads).expect("a draft");
+        draft.write_packed(&store, threads).and_then(Unsettled::settle).expect("written");
+        std::fs::read(store.path("state")).expect("a file")
+    };
+    assert_eq!(bytes(1), bytes(3));
 }
 
 #[test]

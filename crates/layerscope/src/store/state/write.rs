@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use layerscope_compute::parallel::in_order;
 use layerscope_model::checkpoint::Dtype;
 use layerscope_model::safetensors::{dtype_name, dtype_named};
 use layerscope_report::manifest::sha256;
@@ -184,10 +185,10 @@ impl Part<'_> {
 }
 
 impl<'a> Draft<'a> {
-    /// Of tensors and what is to be known about them.
-    pub fn of(name: &'a str, about: &About, tensors: &'a Tensors<'a>) -> Result<Draft<'a>> {
+    /// Of tensors and what is to be known about them, on so many threads.
+    pub fn of(name: &'a str, about: &About, tensors: &'a Tensors<'a>, threads: usize) -> Result<Draft<'a>> {
         let packed = packed(tensors);
-        let header = header_of(about, &packed).map_err(|source| Error::io(name.as_ref(), source))?;
+        let header = header_of(about, &packed, threads).map_err(|source| Error::io(name.as_ref(), source))?;
         Ok(Draft { name, header, content: Content::Tensors(packed) })
     }
 
@@ -240,8 +241,8 @@ impl<'a> Draft<'a> {
         self.header.tensors.keys().try_for_each(|tensor| self.for_each_piece(tensor, &mut |bytes| out.write_all(bytes)))
     }
 
-    /// Writes the file packed without loss. How long its tensors are is known last: room is left for the header.
-    pub fn write_packed(&self, store: &Folder) -> Result<Unsettled> {
+    /// Writes the file packed without loss, on so many threads. How long its tensors are is known last: room is left for the header.
+    pub fn write_packed(&self, store: &Folder, threads: usize) -> Result<Unsettled> {
         let failed = |source: io::Error| Error::io(&store.path(self.name), source);
         let worth = self.header.tensors.iter().filter(|(_, entry)| entry.bytes() >= WORTH_PACKING);
         let mut sizes: BTreeMap<String, u64> = worth.map(|(tensor, _)| (tensor.clone(), MORE_THAN_ANY)).collect();
@@ -255,7 +256,7 @@ impl<'a> Draft<'a> {
                     continue;
                 };
                 let width = dtype_named(&entry.dtype).map_or(1, Dtype::size);
-                let mut encoder = Encoder::new(width, out)?;
+                let mut encoder = Encoder::new(width, threads, out);
                 self.for_each_piece(tensor, &mut |bytes| encoder.push(bytes))?;
                 *size = encoder.finish()?;
             }
@@ -281,18 +282,20 @@ pub(super) fn name_of(dtype: Dtype) -> &'static str {
 
 /// Writes tensors and what is to be known about them.
 pub fn write_state(store: &Folder, name: &str, about: &About, tensors: &Tensors<'_>) -> Result<Unsettled> {
-    Draft::of(name, about, tensors)?.write(store)
+    Draft::of(name, about, tensors, 1)?.write(store)
 }
 
 /// The same in memory.
 pub fn encode_state(about: &About, tensors: &Tensors<'_>) -> Result<Vec<u8>> {
     let (name, mut bytes) = ("a state in memory", Vec::new());
-    Draft::of(name, about, tensors)?.write_plain(&mut bytes).map_err(|source| Error::io(name.as_ref(), source))?;
+    Draft::of(name, about, tensors, 1)?.write_plain(&mut bytes).map_err(|source| Error::io(name.as_ref(), source))?;
     Ok(bytes)
 }
 
-fn header_of(about: &About, tensors: &BTreeMap<String, Packed<'_>>) -> io::Result<Header> {
-    let checksums = tensors.iter().map(|(name, tensor)| Ok((name.clone(), tensor.checksum()?))).collect::<io::Result<_>>()?;
+fn header_of(about: &About, tensors: &BTreeMap<String, Packed<'_>>, threads: usize) -> io::Result<Header> {
+    let all: Vec<_> = tensors.values().collect();
+    let checksums = in_order(threads, all.len(), |at| all[at].checksum());
+    let checksums = tensors.keys().zip(checksums).map(|(name, checksum)| Ok((name.clone(), checksum?))).collect::<io::Result<_>>()?;
     let layout = tensors.iter().map(|(name, tensor)| (name.clone(), (tensor.dtype(), tensor.shape.clone(), tensor.bytes() as u64)));
     Header::of(about, &checksums, laid_out(layout))
 }
