@@ -68,9 +68,27 @@ A small trained model for trying Layerscope. It ships with the program. The text
 ## Loss on the held-out sentences
 
 {masked_losses(facts["checkpoints"]) if masked else decoder_losses(facts["checkpoints"])}
-`evaluate.py` computed these losses with the reference library on the stored weights. A test recomputes them with Layerscope's engine.
+{baselines(facts)}`evaluate.py` computed these losses with the reference library on the stored weights. A test recomputes them with Layerscope's engine.
 `training.csv` has the loss during training.
 """
+
+
+def baselines(facts: dict) -> str:
+    """What models that only count reach on the same sentences; nothing where they were not asked."""
+    found, last = facts.get("baselines", {}), facts["checkpoints"][-1]
+    if "neighbours" in found:
+        verdict = "which this model beats" if last["nats_per_masked_token"] < found["neighbours"] else "which this model does not reach"
+        return (
+            "A model that counts the same training sentences and predicts a token from both its neighbours (`baselines.py`) has "
+            f"{found['neighbours']:.4f} nats\nper masked token, {verdict}. It sees the neighbours even where this model sees [MASK].\n\n"
+        )
+    if "bigram" in found:
+        verdict = "beats both" if last["nats_per_byte"] < found["5-gram"] else "does not beat the 5-gram model"
+        return (
+            "Models that count the same tokens of the same training sentences (modified Kneser-Ney, `baselines.py`) have "
+            f"{found['bigram']:.4f} (bigram)\nand {found['5-gram']:.4f} (5-gram) nats per byte on the same sentences. This model {verdict}.\n\n"
+        )
+    return ""
 
 
 def decoder_losses(checkpoints: list[dict]) -> str:

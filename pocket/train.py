@@ -25,6 +25,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers.utils import logging
 
+import baselines
 import card
 import data
 import evaluate
@@ -125,6 +126,7 @@ def train(recipe: Recipe, sentences: list[str], folder: Path, full: bool, device
         csv.writer(out, lineterminator="\n").writerows([("step", "learning_rate", "training_loss"), *log])
     corpus = {"sentences": len(sentences), "tokens": len(windows.ids), "epochs": recipe.steps * recipe.tokens_per_step() / len(windows.ids)}
     facts = card.facts(recipe, model, corpus, checkpoints, time.time() - began, device)
+    facts["baselines"] = baselines.losses(folder, sentences, recipe.held_out)
     (folder / "training.json").write_text(json.dumps(facts, indent=1) + "\n")
     (folder / "README.md").write_text(card.text(facts))
 
