@@ -54,6 +54,8 @@ pub const SOURCES: &[Source] = &[
     Source::new("statistics_moments", include_str!("../kernels/statistics/moments.cu")).after(&[STATISTICS], PLAIN),
     Source::new("statistics_scatter", include_str!("../kernels/statistics/scatter.cu")).after(&[STATISTICS], PLAIN),
     Source::new("statistics_sequences", include_str!("../kernels/statistics/sequences.cu")).after(&[STATISTICS], PLAIN),
+    Source::new("statistics_shapes", include_str!("../kernels/statistics/shapes.cu")).after(&[STATISTICS], PLAIN),
+    Source::new("statistics_peaks", include_str!("../kernels/statistics/peaks.cu")).after(&[STATISTICS], PLAIN),
     Source::new("same_bits", include_str!("../kernels/same_bits.cu")),
     Source::new("rows", include_str!("../kernels/rows.cu")).after(&[OPERAND], OPERANDS),
     Source::new("activations", include_str!("../kernels/activations.cu")).after(&[OPERAND], OPERANDS),

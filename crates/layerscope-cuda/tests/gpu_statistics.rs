@@ -237,6 +237,22 @@ fn all_sketches_agree_with_the_host() {
     data.with_massive(40).agrees(&card, "all sketches and massive states");
 }
 
+/// More states than components, matrices that no shared memory holds, hardly any components; and components around the bounds of massive
+/// ones, an odd and an even number of them.
+#[test]
+fn shapes_and_peaks_of_all_sizes_agree_with_the_host() {
+    let Some(card) = card() else { return };
+    let sketches = SketchSet::of(&[SketchKind::Shapes, SketchKind::Peaks]);
+    for (dim, rows, longest) in [(1, 60, 9), (2, 90, 30), (33, 400, 130), (48, 300, 60), (66, 500, 66), (150, 700, 140), (150, 900, 400)] {
+        let mut data = Data { sketches, ..made_up(dim, 12, &[rows, rows / 3, 2], longest) };
+        for state in data.batches.iter_mut().flat_map(|(_, states)| states).flat_map(|states| states.chunks_exact_mut(dim)) {
+            state.iter_mut().enumerate().filter(|(at, _)| *at != 2).for_each(|(_, x)| *x *= 0.2);
+        }
+        data.agrees(&card, &format!("{dim} components, up to {longest} states"));
+        data.with_massive(9).agrees(&card, &format!("{dim} components, up to {longest} states, some massive"));
+    }
+}
+
 #[test]
 fn states_that_are_not_finite_are_named_or_left_out() {
     let Some(card) = card() else { return };
@@ -309,10 +325,7 @@ fn a_card_that_lags_behind_the_host_gives_the_same_bits() {
     for data in [
         made_up(257, 5003, &[3000, 500], 30),
         made_up(70, 20, &[300, 100, 300], 25).with_massive(7),
-        Data {
-            sketches: ALL.without(SketchKind::Shapes).without(SketchKind::Blocks).without(SketchKind::Peaks),
-            ..made_up(48, 30, &[300, 150], 25)
-        },
+        Data { sketches: ALL.without(SketchKind::Blocks), ..made_up(48, 30, &[300, 150], 25) },
     ] {
         let (prompt, _) = data.run(&card, 2).expect("the card");
         let empty = (0..data.points).map(|point| data.empty(point)).collect();
@@ -371,7 +384,8 @@ fn rows_that_do_not_fit_are_refused_in_the_words_of_the_host() {
 fn a_large_batch_agrees_and_says_how_long_it_took() {
     let Some(card) = card() else { return };
     let products = UNITS.with(SketchKind::Covariance).with(SketchKind::Pairs);
-    for (dim, rows, sketches) in [(768, 32_768, UNITS), (768, 32_768, products), (4096, 8_192, UNITS)] {
+    let shapes = SketchSet::of(&[SketchKind::Shapes, SketchKind::Peaks]);
+    for (dim, rows, sketches) in [(768, 32_768, UNITS), (768, 32_768, products), (768, 32_768, shapes), (4096, 8_192, UNITS)] {
         let data = Data { sketches, massive: Some(1e6), ..made_up(dim, 10_000, &[rows], 40) };
         let (host, _) = data.run(&Cpu::new(), 1).expect("the host");
         let (device, _) = data.run(&card, 1).expect("the card");

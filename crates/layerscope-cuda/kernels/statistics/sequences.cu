@@ -104,20 +104,25 @@ extern "C" __global__ void sequence_similarities(const u32* counted, const u32* 
     out[3] = has_typical ? 1.0 : 0.0;
 }
 
-// The mean over the sequences of the batch enters the resident one: counts of all and typical, and their means. One block.
-extern "C" __global__ void sequence_means(const double* similarities, u32 count, u64* resident_n, double* resident_mean) {
-    __shared__ double of_warp[WARP][4];
-    double own[4] = {0.0, 0.0, 0.0, 0.0};
+// Measures of a sequence: how many there can be.
+#define MEASURES 4
+
+// The mean over the sequences of the batch enters the resident one. Every sequence has (value, 1) for each of so many measures, or (0, 0)
+// where it has no value. One block.
+extern "C" __global__ void sequence_means(const double* values, u32 count, u32 measures, u64* resident_n, double* resident_mean) {
+    __shared__ double of_warp[WARP][2 * MEASURES];
+    double own[2 * MEASURES] = {};
     for (u32 sequence = threadIdx.x; sequence < count; sequence += blockDim.x) {
-        for (u32 at = 0; at < 4; ++at) own[at] += similarities[4 * (size_t)sequence + at];
+#pragma unroll
+        for (u32 at = 0; at < 2 * MEASURES; ++at) own[at] += at < 2 * measures ? values[2 * measures * (size_t)sequence + at] : 0.0;
     }
-    for (u32 at = 0; at < 4; ++at) {
+#pragma unroll
+    for (u32 at = 0; at < 2 * MEASURES; ++at) {
         double sum = warp_sum(own[at]);
         if (threadIdx.x % WARP == 0) of_warp[threadIdx.x / WARP][at] = sum;
     }
     __syncthreads();
-    if (threadIdx.x > 1) return;
-    // Thread 0 does all states, thread 1 the typical ones.
+    if (threadIdx.x >= measures) return;
     double sum = 0.0, n = 0.0;
     for (u32 warp = 0; warp < blockDim.x / WARP; ++warp) {
         sum += of_warp[warp][2 * threadIdx.x];

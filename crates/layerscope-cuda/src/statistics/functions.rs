@@ -25,5 +25,7 @@ functions! {
     "statistics_rows": pool_items, row_norms, massive_rows, copy_found, keep_rows;
     "statistics_moments": group_numbers, group_tiles, group_crossings, fold_parts, corpus_vectors, finish_numbers;
     "statistics_sequences": sequence_pieces, sequence_joins, sequence_similarities, sequence_means;
+    "statistics_shapes": sequence_shapes;
+    "statistics_peaks": row_peaks, enter_peaks;
     "statistics_scatter": column_sums, column_means, widen_rows, pair_means, merge_gram, finish_gram, merge_cross, finish_cross;
 }

@@ -46,6 +46,8 @@ pub(super) struct Layout {
     pub pooled: Range<usize>,
     /// Slots of sums of pieces of sequences.
     pub sums: usize,
+    /// Counted rows of the longest of these sequences.
+    pub longest: usize,
 }
 
 impl Layout {
@@ -120,6 +122,7 @@ impl Layout {
             let end = first + counted[first..].partition_point(|&row| row < end);
             if end - first >= 2 {
                 let sequence = (sequences.len() / 2) as u32;
+                self.longest = self.longest.max(end - first);
                 sequences.extend([first as u32, end as u32]);
                 let count = (end - first).div_ceil(PIECE);
                 if count > 1 {
@@ -198,7 +201,7 @@ mod tests {
         assert_eq!(list(&layout, &layout.sequences), [[1, 131], [131, 231]]);
         assert_eq!(list(&layout, &layout.sequence_pieces), [[1, 129, 0, 0], [129, 131, 0, 1], [131, 231, 1, WHOLE]]);
         assert_eq!(list(&layout, &layout.joins), [[0, 0, 2, 0]]);
-        assert_eq!(layout.sums, 2);
+        assert_eq!((layout.sums, layout.longest), (2, 130));
     }
 
     #[test]

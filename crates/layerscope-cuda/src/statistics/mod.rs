@@ -1,7 +1,7 @@
 //! Statistics on the card: `Accumulate` for [`Cuda`].
 //!
-//! Moments of groups and of all typical states, similarities within sequences, covariances, products with the point before, and kept
-//! states are computed where the states are, in f64 and in a fixed order. Massive states are few; they [enter on the host](massive).
+//! Moments of groups and of all typical states, similarities and shapes of sequences, covariances, products with the point before,
+//! components that stand out, and kept states are computed where the states are, in f64 and in a fixed order. Massive states are few; they [enter on the host](massive).
 //! Sketches that the card does not compute are computed there too, from a copy of the states, at points where one is wanted.
 //!
 //! Nothing is waited for at a point. What only the card knows, a state that is not finite, is reported when the batch is
@@ -14,10 +14,12 @@ mod info;
 mod layout;
 mod massive;
 mod matrices;
+mod peaks;
 mod point;
 mod reader;
 mod resident;
 mod scatter;
+mod shapes;
 mod space;
 mod tensors;
 
@@ -37,12 +39,14 @@ pub use info::CudaInfo;
 use massive::{MassiveRing, Pending};
 use point::Rows;
 pub use resident::CudaResident;
+use resident::ON_CARD;
 use scatter::{Before, ScatterSpace, WantedProducts};
+use shapes::ShapeSpace;
 pub use space::CudaSpace;
 use space::{BAD_ROWS, DeviceSpace, FIRST_BAD, FLAGS, HostMemory, POINTS, Waiting};
 
 /// Sketches that the host computes from a copy of the states.
-const ON_HOST: [SketchKind; 3] = [SketchKind::Shapes, SketchKind::Blocks, SketchKind::Peaks];
+const ON_HOST: [SketchKind; 1] = [SketchKind::Blocks];
 
 /// Those of a set that the host computes.
 fn on_host(sketches: SketchSet) -> SketchSet {
@@ -58,7 +62,7 @@ pub struct CudaPrepared<'a> {
     states: Word,
     dim: usize,
     point: usize,
-    products: WantedProducts,
+    sketches: SketchSet,
     before: Option<Before>,
     /// Whether massive rows were looked for.
     has_massive: bool,
@@ -109,6 +113,9 @@ impl Accumulate for Cuda {
         let before = device.scatter.before.take().filter(|_| products.pairs);
         let raw = states.stream.raw().clone();
         device.waiting.reserve_moments(self, &raw, &info.layout, dim)?;
+        if wanted.sketches.contains(SketchKind::Shapes) {
+            device.shapes.reserve(self, &raw, &info.layout, dim)?;
+        }
         if products.any() {
             device.scatter.before = before;
             device.scatter.reserve(self, &raw, products, (point, counted, dim))?;
@@ -123,13 +130,20 @@ impl Accumulate for Cuda {
             if wanted.sketches.contains(SketchKind::Units) {
                 rows.compare_sequences(raw)?;
             }
+            if wanted.sketches.contains(SketchKind::Shapes) {
+                rows.shape_sequences(raw)?;
+            }
+            if wanted.sketches.contains(SketchKind::Peaks) {
+                rows.find_peaks(raw)?;
+            }
             if products.any() { rows.multiply(raw, products, found) } else { Ok(()) }
         });
         if products.pairs {
             self.keep_states(states, info, device)?;
             device.scatter.before = Some(Before { dim, massive: wanted.massive });
         }
-        Ok(CudaPrepared { info, device, states: items, dim, point, products, before, has_massive: found.is_some(), host })
+        let sketches = wanted.sketches;
+        Ok(CudaPrepared { info, device, states: items, dim, point, sketches, before, has_massive: found.is_some(), host })
     }
 
     fn set_aside<'a>(&self, prepared: Self::Prepared<'a>) -> Result<Infallible, Self::Prepared<'a>> {
@@ -141,9 +155,9 @@ impl Accumulate for Cuda {
     }
 
     fn commit(&self, stream: &mut CudaStream, prepared: &CudaPrepared<'_>, resident: &mut CudaResident) -> Result<()> {
-        let &CudaPrepared { info, device, states, dim, point, products, before, has_massive, ref host } = prepared;
+        let &CudaPrepared { info, device, states, dim, point, sketches, before, has_massive, ref host } = prepared;
         check(info, dim, resident)?;
-        check_products(products, before, resident)?;
+        check_sketches(sketches, before, resident)?;
         if let Some((rows, batch)) = host {
             lock(&resident.host).state.sketches.update(batch.contribution(), rows)?;
         }
@@ -155,6 +169,8 @@ impl Accumulate for Cuda {
                 resident.gram.as_ref().map_or(Ok(()), |gram| rows.enter_gram(raw, gram))?;
                 let cross = before.zip(resident.cross.as_ref());
                 cross.map_or(Ok(()), |(before, cross)| rows.enter_cross(raw, before, cross))?;
+                resident.shapes.as_ref().map_or(Ok(()), |shapes| rows.enter_shapes(raw, shapes))?;
+                resident.peaks.as_ref().map_or(Ok(()), |peaks| rows.enter_peaks(raw, peaks))?;
             }
             resident.entered.record(raw).map_err(|error| self.error(error))
         });
@@ -208,7 +224,9 @@ impl Accumulate for Cuda {
     fn space_memory(&self, sketches: SketchSet, rows: usize, dim: usize) -> Memory {
         let wanted = Wanted { sketches, massive: None, skip_bad: false };
         let products = WantedProducts::new(&wanted);
-        let device = Waiting::bytes(rows, dim) + MassiveRing::bytes(rows, dim, products.pairs) + ScatterSpace::bytes(products, rows, dim);
+        let shapes = if sketches.contains(SketchKind::Shapes) { ShapeSpace::bytes(rows, dim) } else { 0 };
+        let products = MassiveRing::bytes(rows, dim, products.pairs) + ScatterSpace::bytes(products, rows, dim);
+        let device = Waiting::bytes(rows, dim) + products + shapes;
         let on_host = on_host(sketches);
         let copy = if on_host.is_empty() { 0 } else { rows * dim * size_of::<f32>() };
         Memory { host: BatchSpace::bytes(on_host, rows, dim) + copy, device }
@@ -245,6 +263,8 @@ impl Cuda {
                 let cleared = device.waiting.flags.slice_mut().map_or(Ok(()), |flags| raw.memset_zeros(flags));
                 cleared.map_err(|error| self.error(error))?;
             }
+            let cleared = device.waiting.peaks.slice_mut().map_or(Ok(()), |peaks| raw.memset_zeros(peaks));
+            cleared.map_err(|error| self.error(error))?;
             let rows = Rows { cuda: self, info, device, states: items, dim, point };
             if is_pooled {
                 rows.pool(raw, model_rows)?;
@@ -339,15 +359,10 @@ fn check(info: &CudaInfo, dim: usize, resident: &CudaResident) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a state whose products were not prepared.
-fn check_products(products: WantedProducts, before: Option<Before>, resident: &CudaResident) -> Result<()> {
-    let is_missing = |wanted: bool, kept: bool, kind: SketchKind| kind.row().filter(|_| kept && !wanted);
-    let missing = is_missing(products.covariance, resident.gram.is_some(), SketchKind::Covariance).or(is_missing(
-        products.pairs,
-        resident.cross.is_some(),
-        SketchKind::Pairs,
-    ));
-    if let Some(row) = missing {
+/// Refuses a state with sketches that the batch was not prepared for.
+fn check_sketches(prepared: SketchSet, before: Option<Before>, resident: &CudaResident) -> Result<()> {
+    let is_missing = |kind: &SketchKind| resident.keeps(*kind) && !prepared.contains(*kind);
+    if let Some(row) = ON_CARD.into_iter().find(is_missing).and_then(SketchKind::row) {
         return Err(Error::Rows(format!("the batch was not prepared for {}", row.what)));
     }
     if let Some((before, cross)) = before.zip(resident.cross.as_ref()).filter(|(before, cross)| before.dim != cross.dims[0]) {

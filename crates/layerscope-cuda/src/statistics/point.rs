@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaFunction, CudaStream as RawStream};
+use cudarc::driver::{CudaFunction, CudaSlice, CudaStream as RawStream};
 use layerscope_compute::Result;
 
 use super::info::CudaInfo;
@@ -15,7 +15,7 @@ use crate::launch::{Grid, Word, launch};
 
 /// Threads of a block where a warp or a thread has a thing of its own.
 pub(super) const THREADS: usize = 256;
-const WARP: usize = 32;
+pub(super) const WARP: usize = 32;
 
 /// Threads that look for massive rows.
 const SEEKERS: usize = 1024;
@@ -138,6 +138,12 @@ impl Rows<'_> {
         self.launch(stream, &functions.sequence_similarities, Grid::over(layout.counted_sequences() * WARP, THREADS), &words)
     }
 
+    /// Values of the sequences, as many as there are means, enter these.
+    pub fn enter_means(&self, stream: &Arc<RawStream>, values: Word, n: &CudaSlice<u64>, means: &CudaSlice<f64>) -> Result<()> {
+        let words = [values, self.info.layout.counted_sequences().into(), means.len().into(), n.into(), means.into()];
+        self.launch(stream, &self.device.functions.sequence_means, Grid::new(1, SEEKERS), &words)
+    }
+
     /// Everything enters the resident state.
     pub fn enter(&self, stream: &Arc<RawStream>, resident: &CudaResident) -> Result<()> {
         let (info, layout, functions, waiting) = (self.info, &self.info.layout, &self.device.functions, &self.device.waiting);
@@ -146,9 +152,7 @@ impl Rows<'_> {
             self.enter_corpus(stream, resident)?;
         }
         if resident.group_unit.is_some() && layout.counted_sequences() > 0 {
-            let count = layout.counted_sequences().into();
-            let words = [waiting.similarities.word(), count, (&resident.sequence_n).into(), (&resident.sequence_mean).into()];
-            self.launch(stream, &functions.sequence_means, Grid::new(1, SEEKERS), &words)?;
+            self.enter_means(stream, waiting.similarities.word(), &resident.sequence_n, &resident.sequence_mean)?;
         }
         let words = [self.states, self.dim.into(), info.list(&layout.slots), (&resident.kept).into()];
         self.launch(stream, &functions.keep_rows, Grid::new(layout.slots.len() / 2, THREADS), &words)

@@ -3,12 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use cudarc::driver::{CudaEvent, CudaSlice};
-use layerscope_stats::sketch::{Covariance, Mergeable, Pairs, SketchKind, Tensors};
+use layerscope_stats::sketch::{Covariance, Mergeable, Pairs, Peaks, SequenceShape, SketchKind, Tensors};
 use layerscope_stats::{PointState, Result};
 
 use super::host_part::{HostPart, lock};
 use super::matrices::{ResidentCross, ResidentGram};
+use super::peaks::ResidentPeaks;
 use super::reader::Reader;
+use super::shapes::ResidentShapes;
 use super::tensors::{f64s, owned, put, u64s};
 use crate::device::Cuda;
 
@@ -21,6 +23,9 @@ const CORPUS: [&str; 6] = [
     "moments.corpus.unit_square",
     "moments.groups.within",
 ];
+
+/// Sketches that the card keeps; the host keeps the others.
+pub(super) const ON_CARD: [SketchKind; 4] = [SketchKind::Covariance, SketchKind::Pairs, SketchKind::Shapes, SketchKind::Peaks];
 
 /// The place of a group that is not chosen, as in `moments.cu`.
 const NOT_CHOSEN: u32 = u32::MAX;
@@ -53,6 +58,8 @@ pub struct CudaResident {
     pub(super) kept: CudaSlice<f32>,
     pub(super) gram: Option<ResidentGram>,
     pub(super) cross: Option<ResidentCross>,
+    pub(super) shapes: Option<ResidentShapes>,
+    pub(super) peaks: Option<ResidentPeaks>,
     /// When the last batch has entered: batches come in different streams.
     pub(super) entered: CudaEvent,
     pub(super) host: Arc<Mutex<HostPart>>,
@@ -125,6 +132,8 @@ impl CudaResident {
             kept: if is_new { cuda.zeros(state.kept.len())? } else { cuda.upload(&state.kept)? },
             gram,
             cross,
+            shapes: state.sketches.get::<SequenceShape>().map(|shapes| ResidentShapes::load(cuda, shapes)).transpose()?,
+            peaks: state.sketches.get::<Peaks>().map(|peaks| ResidentPeaks::load(cuda, peaks)).transpose()?,
             entered: cuda.context().new_event(None).map_err(|error| cuda.error(error))?,
             // Replaced at once: the tensors still look at the state.
             host: Arc::new(Mutex::new(HostPart::new(state.emptied(0, 0), covariance, pairs.unwrap_or_default()))),
@@ -133,9 +142,20 @@ impl CudaResident {
         drop(tensors);
         state.moments.drop_groups();
         state.kept = Vec::new();
-        [SketchKind::Covariance, SketchKind::Pairs].into_iter().for_each(|kind| state.sketches.forget(kind));
+        ON_CARD.into_iter().for_each(|kind| state.sketches.forget(kind));
         lock(&resident.host).state = state;
         Ok(resident)
+    }
+
+    /// Whether the card keeps a sketch of this kind.
+    pub(super) fn keeps(&self, kind: SketchKind) -> bool {
+        match kind {
+            SketchKind::Covariance => self.gram.is_some(),
+            SketchKind::Pairs => self.cross.is_some(),
+            SketchKind::Shapes => self.shapes.is_some(),
+            SketchKind::Peaks => self.peaks.is_some(),
+            _ => false,
+        }
     }
 
     /// The state as it is now.
@@ -148,7 +168,7 @@ impl CudaResident {
         self.fetch_groups(reader, &mut tensors)?;
         self.fetch_corpus(reader, &mut tensors)?;
         self.fetch_chosen(reader, &mut tensors)?;
-        self.fetch_matrices(reader, &host, &mut tensors)?;
+        self.fetch_sketches(reader, &host, &mut tensors)?;
         put(&mut tensors, "kept", &[self.kept_count, self.dim], reader.read(&self.kept, self.kept_count * self.dim)?);
         PointState::decode(&mut tensors)
     }
@@ -191,13 +211,19 @@ impl CudaResident {
         Ok(())
     }
 
-    fn fetch_matrices(&self, reader: &mut Reader<'_>, host: &HostPart, tensors: &mut Tensors<'static>) -> Result<()> {
+    fn fetch_sketches(&self, reader: &mut Reader<'_>, host: &HostPart, tensors: &mut Tensors<'static>) -> Result<()> {
         let mut nest = |kind: SketchKind, sketch: Tensors<'_>| tensors.nest(kind.row().map_or("", |row| row.prefix), owned(sketch));
         if let (Some(gram), Some(covariance)) = (&self.gram, &host.covariance) {
             nest(SketchKind::Covariance, gram.fetch(reader, covariance)?.encode());
         }
         if let (Some(cross), Some(pairs)) = (&self.cross, host.pairs.get::<Pairs>()) {
             nest(SketchKind::Pairs, cross.fetch(reader, pairs)?.encode());
+        }
+        if let Some(shapes) = &self.shapes {
+            nest(SketchKind::Shapes, shapes.fetch(reader)?);
+        }
+        if let Some(peaks) = &self.peaks {
+            nest(SketchKind::Peaks, peaks.fetch(reader)?);
         }
         Ok(())
     }

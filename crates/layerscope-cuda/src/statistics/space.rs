@@ -9,7 +9,9 @@ use layerscope_stats::sketch::BatchSpace;
 use super::functions::Functions;
 use super::layout::{Layout, TILE};
 use super::massive::MassiveRing;
+use super::peaks::COUNTS;
 use super::scatter::ScatterSpace;
+use super::shapes::ShapeSpace;
 use crate::device::Cuda;
 use crate::launch::Word;
 
@@ -110,6 +112,8 @@ pub(super) struct Waiting {
     pub piece_sums: Grown<f64>,
     pub dots: Grown<f64>,
     pub similarities: Grown<f64>,
+    /// Of components that stand out.
+    pub peaks: Grown<u32>,
 }
 
 impl Waiting {
@@ -127,6 +131,7 @@ impl Waiting {
             numbers.reserve(cuda, stream, rows)?;
         }
         self.kinds[point % 2].reserve(cuda, stream, rows)?;
+        self.peaks.reserve(cuda, stream, COUNTS)?;
         self.flags.reserve(cuda, stream, FLAGS * (POINTS + 1))
     }
 
@@ -162,6 +167,7 @@ pub(super) struct DeviceSpace {
     pub waiting: Waiting,
     pub massive: MassiveRing,
     pub scatter: ScatterSpace,
+    pub shapes: ShapeSpace,
     /// Of every point that the batch has passed: whether a state that is not finite is an error there.
     pub is_strict: Vec<bool>,
 }
@@ -188,6 +194,7 @@ impl CudaSpace {
             waiting: Waiting::default(),
             massive: MassiveRing::new(cuda)?,
             scatter: ScatterSpace::default(),
+            shapes: ShapeSpace::default(),
             is_strict: Vec::new(),
         };
         Ok(CudaSpace { device, host: HostMemory::default() })
