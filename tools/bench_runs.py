@@ -116,7 +116,7 @@ def measure(model: Path, arguments, scratch: Path) -> dict:
 def run(model: Path, out: Path, flags: list[str], arguments) -> dict:
     """One whole run: its seconds without those of loading the weights, these, and where all of them went."""
     shutil.rmtree(out, ignore_errors=True)
-    command = [arguments.program, "measure", "--model", model, "--corpus", arguments.text, "--limit", arguments.sentences, "--threads", arguments.threads, "--quiet", "--out", out]
+    command = [arguments.program, "measure", "--model", model, "--corpus", arguments.text, "--limit", arguments.sentences, "--threads", arguments.threads, "--device", "cpu", "--quiet", "--out", out]
     start = time.perf_counter()
     finished = subprocess.run([*map(str, command), *flags], stdout=subprocess.DEVNULL)
     wall = time.perf_counter() - start
@@ -142,12 +142,12 @@ def load(model: Path) -> torch.nn.Module:
     return loaded
 
 
-def with_tokenizer(model: Path, folder: Path) -> Path:
-    """The model, or a folder of links to it and to the tokenizer of all-MiniLM-L6-v2 where it has none."""
+def with_tokenizer(model: Path, folder: Path, tokenizer: Path | None = None) -> Path:
+    """The model, or a folder of links to it and to a tokenizer, that of all-MiniLM-L6-v2 unless given, where it has none."""
     if reference.is_gguf(model) or (model / TOKENIZER[0]).exists():
         return model
     folder.mkdir()
-    borrowed = [bench.minilm_folder() / name for name in TOKENIZER]
+    borrowed = [(tokenizer or bench.minilm_folder()) / name for name in TOKENIZER]
     for file in [*model.iterdir(), *borrowed]:
         (folder / file.name).symlink_to(file.resolve())
     return folder

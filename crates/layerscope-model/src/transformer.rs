@@ -98,6 +98,29 @@ impl<B: Backend> Transformer<B> {
         Ok(computed?)
     }
 
+    /// Shows states of a batch at a point that were computed before, as [`Transformer::forward`] would.
+    pub fn show<O: Observer<B>>(
+        &self,
+        (at, states): (Point, &[f32]),
+        batch: &Batch,
+        space: &mut Workspace<B>,
+        observer: &mut O,
+    ) -> Result<(), O::Error> {
+        let (backend, rows, width) = (&self.backend, batch.tokens(), self.spec.width_at(at));
+        if states.len() != rows * width {
+            return Err(Error::Batch("states of another batch".into()).into());
+        }
+        if rows > space.capacity {
+            *space = self.workspace(rows)?;
+        }
+        let buffer = if at == Point::Projected { &mut space.branch } else { &mut space.residual };
+        backend.write(&mut space.stream, buffer, states);
+        let observed = observer.observe(batch, at, &mut States { backend, stream: &mut space.stream, buffer, rows, width });
+        let written = backend.synchronize(&mut space.stream).map_err(Error::from);
+        observed?;
+        Ok(written?)
+    }
+
     fn run<O: Observer<B>>(
         &self,
         entering: Option<&[f32]>,

@@ -25,8 +25,8 @@ pub fn tables_of(state: Vec<u8>, sample: Vec<u8>) -> Result<()> {
     let merged = try_merge(&shards);
     let [run, _] = shards;
     let resources = Resources { cancel: Default::default(), threads: 1, memory: MEMORY };
-    let made = MadeTables::of(run, &resources, &mut |_, _| {})?;
-    let manifest = of_run(&made.run.facts, &made.tables, (made.run.facts.seconds, made.run.facts.timings.clone()), &[]);
+    let made = MadeTables::of_stored(run, &resources, &mut |_, _| {})?;
+    let manifest = of_run(&made.facts, &made.encoded.tables, (made.facts.seconds, made.facts.timings.clone()), &[]);
     manifest.sealed().expect("a manifest can be written");
     merged
 }

@@ -41,6 +41,34 @@ fn block_order_gives_the_same_bits() {
     }
 }
 
+/// Tables are made of the states in memory; without a manifest the same command makes them of their file.
+#[test]
+fn states_in_memory_and_on_disk_give_the_same_tables() {
+    let folder = empty_folder("split-memory");
+    let text = corpus("split-memory-text", &sentences(150, 30));
+    for (fixture, flags) in [
+        ("bert/base", "--measures all --confidence --massive 1.1"),
+        ("opt/350m", "--measures norm,cosine --token-states 30"),
+        ("gpt2/published", "--group word --frequency 1:300"),
+    ] {
+        let name = fixture.replace('/', "-");
+        let checkpoint = model(fixture, &format!("memory-{name}"));
+        let (fresh, again) = (folder.join(format!("{name}-fresh")), folder.join(format!("{name}-again")));
+        for out in [&fresh, &again] {
+            measured(&checkpoint, &text, out, &format!("--quiet {flags}"));
+        }
+        let digest = manifest(&again)["state"].clone();
+        for file in std::fs::read_dir(&again).expect("a run").map(|file| file.expect("a file").path()) {
+            if file.extension().is_none_or(|ending| ending != "safetensors") {
+                std::fs::remove_file(file).expect("removable");
+            }
+        }
+        measured(&checkpoint, &text, &again, &format!("--quiet {flags}"));
+        assert_eq!(differing(&again, &fresh), None, "{fixture}");
+        assert_eq!((manifest(&again)["state"].clone(), digest.is_string()), (digest.clone(), true), "{fixture}");
+    }
+}
+
 #[test]
 fn half_the_memory_gives_the_same_tables_in_legs() {
     let folder = empty_folder("split-legs");

@@ -50,7 +50,7 @@ fn write_file(table: &Table, output: &mut (dyn Write + Send)) -> ParquetResult<(
         let mut group = writer.next_row_group()?;
         for (_, column) in table.columns() {
             match column {
-                Column::Text(values) => write_column::<ByteArrayType, _>(&mut group, &values[start..end], |text| text.as_str().into()),
+                Column::Text(values) => write_column::<ByteArrayType, _>(&mut group, &values[start..end], shared()),
                 Column::Integer(values) => write_column::<Int64Type, _>(&mut group, &values[start..end], |number| *number),
                 Column::Real(values) => write_column::<DoubleType, _>(&mut group, &values[start..end], |number| *number),
             }?;
@@ -58,6 +58,17 @@ fn write_file(table: &Table, output: &mut (dyn Write + Send)) -> ParquetResult<(
         group.close()?;
     }
     writer.close().map(drop)
+}
+
+/// Text as the library takes it: the same names follow each other, and share their memory.
+fn shared() -> impl FnMut(&String) -> ByteArray {
+    let mut last = ByteArray::from("");
+    move |text| {
+        if last.data() != text.as_bytes() {
+            last = text.as_str().into();
+        }
+        last.clone()
+    }
 }
 
 fn schema(table: &Table) -> ParquetResult<TypePtr> {
@@ -77,7 +88,7 @@ fn schema(table: &Table) -> ParquetResult<TypePtr> {
 fn write_column<T: DataType, V>(
     group: &mut SerializedRowGroupWriter<'_, &mut (dyn Write + Send)>,
     values: &[Option<V>],
-    convert: impl Fn(&V) -> T::T,
+    convert: impl FnMut(&V) -> T::T,
 ) -> ParquetResult<()> {
     let Some(mut column) = group.next_column()? else {
         return Err(ParquetError::General("more columns than the schema has".into()));

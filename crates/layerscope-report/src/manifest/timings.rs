@@ -24,7 +24,7 @@ pub struct Timings {
     pub sketches: f64,
     /// Sketches into tables, by family of measures.
     pub tables: BTreeMap<String, f64>,
-    /// Files of the run.
+    /// Files of the run, as far as the tables did not hide it.
     pub write: f64,
     /// What a newer program wrote.
     #[serde(flatten)]

@@ -116,15 +116,20 @@ pub(super) struct Evaluation<'a> {
 impl<'a> Evaluation<'a> {
     /// Of all states.
     pub fn of_all(inputs: PointInputs<'a>, settings: &'a Settings, shared: &'a PointShared<'a>) -> Result<Evaluation<'a>> {
-        let tokens = inputs.tokens.filter(|_| settings.wants(Family::Cosine)).map(|tokens| token_rows(&inputs.moments.all()?, tokens));
+        let tokens = inputs.tokens.filter(|_| settings.wants(Family::Cosine)).map(|tokens| token_rows(&inputs.moments.all()?, tokens, &[]));
         Evaluation::new(inputs, settings, shared, tokens.transpose()?, false)
     }
 
-    /// Of the typical ones.
-    pub fn of_typical(inputs: PointInputs<'a>, settings: &'a Settings, shared: &'a PointShared<'a>) -> Result<Evaluation<'a>> {
+    /// Of the typical ones, with what is known of all.
+    pub fn of_typical(
+        inputs: PointInputs<'a>,
+        settings: &'a Settings,
+        shared: &'a PointShared<'a>,
+        all: &Evaluation<'_>,
+    ) -> Result<Evaluation<'a>> {
         let threshold = inputs.moments.massive_threshold().unwrap_or(f64::INFINITY);
         let tokens = inputs.tokens.filter(|_| settings.wants(Family::Cosine)).map(|tokens| tokens.up_to_norm(threshold));
-        let tokens = tokens.map(|tokens| token_rows(&inputs.moments.typical(), &tokens)).transpose()?;
+        let tokens = tokens.map(|tokens| token_rows(&inputs.moments.typical(), &tokens, &all.tokens)).transpose()?;
         Evaluation::new(inputs, settings, shared, tokens, true)
     }
 

@@ -14,7 +14,8 @@ use crate::sketch::HashSample;
 /// lambda_1 / sum lambda of the uncentred second moment of X_t (Ethayarajh 2019), from its kept states; None without non-zero ones.
 pub fn max_explainable_variance(sample: &HashSample) -> Option<f64> {
     let (n, dim) = (sample.len(), sample.dim());
-    let states: Vec<f64> = sample.iter().flat_map(|kept| kept.state.iter().map(|&x| f64::from(x))).collect();
+    let mut states = Vec::with_capacity(n * dim);
+    sample.iter().for_each(|kept| states.extend(kept.state.iter().map(|&x| f64::from(x))));
     let total: f64 = states.iter().map(|x| x * x).sum();
     if total <= 0.0 {
         return None;

@@ -74,7 +74,8 @@ impl PointTables {
         }
         let shared = PointShared::new(&inputs)?;
         let all = seconds.spend(Family::Cosine, || Evaluation::of_all(inputs, settings, &shared))?;
-        let typical = inputs.has_massive().then(|| seconds.spend(Family::Cosine, || Evaluation::of_typical(inputs, settings, &shared)));
+        let typical =
+            inputs.has_massive().then(|| seconds.spend(Family::Cosine, || Evaluation::of_typical(inputs, settings, &shared, &all)));
         let typical = typical.transpose()?;
         for (selection, without_massive) in [(Selection::All, Selection::Typical), (Selection::Sample, Selection::TypicalSample)] {
             let rows = evaluated(&all, selection, &mut seconds)?;

@@ -6,7 +6,7 @@ use super::explainable::max_explainable_variance;
 use crate::eigen::eigenvectors;
 use crate::error::Result;
 use crate::products::{Panels, gram, gram_place};
-use crate::sketch::{CorpusMoments, StatesView, TokenSamples};
+use crate::sketch::{CorpusMoments, Kept, StatesView, TokenSamples};
 
 /// A row of the tokens' table.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +56,10 @@ pub(super) fn token_component_rows(group: u32, moments: &CorpusMoments) -> impl 
 }
 
 /// All rows, groups ascending: the mean of a group, then its kept states in hash order. Groups without states have none.
-pub fn token_rows(view: &StatesView<'_>, tokens: &TokenSamples) -> Result<Vec<TokenRow>> {
+///
+/// `known` are the rows of all states, where these are some of them: what follows from a token's kept states alone is taken from there if
+/// none is missing.
+pub fn token_rows(view: &StatesView<'_>, tokens: &TokenSamples, known: &[TokenRow]) -> Result<Vec<TokenRow>> {
     let means: Vec<(u32, u64, Vec<f64>)> = view
         .groups()
         .filter(|(group, _)| tokens.get(*group).is_some_and(|sample| !sample.is_empty()))
@@ -70,21 +73,32 @@ pub fn token_rows(view: &StatesView<'_>, tokens: &TokenSamples) -> Result<Vec<To
             let explained = explained.filter(|_| state.is_none());
             TokenRow { group: *group, n: *n, state, x, y, explainable_variance, explained }
         };
-        let image = |values: &mut dyn Iterator<Item = f64>| {
-            let mut sums = [0.0; 2];
-            for (i, value) in values.enumerate() {
-                sums[0] += value * plane[0][i];
-                sums[1] += value * plane[1][i];
-            }
-            sums
+        let own = known.partition_point(|row| row.group < *group)..known.partition_point(|row| row.group <= *group);
+        let explainable_variance = match own.len() == sample.len() + 1 {
+            true => known[own.start].explainable_variance,
+            false => max_explainable_variance(sample),
         };
-        rows.push(row(None, image(&mut mean.iter().copied()), max_explainable_variance(sample)));
-        for kept in sample.iter() {
-            let at = image(&mut kept.state.iter().map(|&x| f64::from(x)));
-            rows.push(row(Some((kept.key.document, kept.key.position)), at, None));
-        }
+        rows.push(row(None, images([mean], &plane)[0], explainable_variance));
+        let kept: Vec<Kept<'_>> = sample.iter().collect();
+        let (eights, rest) = kept.as_chunks::<8>();
+        let eights = eights.iter().flat_map(|eight| images(eight.map(|kept| kept.state), &plane));
+        let places = eights.chain(rest.iter().map(|kept| images([kept.state], &plane)[0]));
+        rows.extend(kept.iter().zip(places).map(|(kept, at)| row(Some((kept.key.document, kept.key.position)), at, None)));
     }
     Ok(rows)
+}
+
+/// The images of some vectors in a plane, each summed up in the order of its components. Several at once: a sum waits for itself.
+fn images<T: Copy + Into<f64>, const N: usize>(vectors: [&[T]; N], plane: &[Vec<f64>; 2]) -> [[f64; 2]; N] {
+    let mut sums = [[0.0; 2]; N];
+    for (i, (x, y)) in plane[0].iter().zip(&plane[1]).enumerate() {
+        for (sums, vector) in sums.iter_mut().zip(vectors) {
+            let value: f64 = vector[i].into();
+            sums[0] += value * x;
+            sums[1] += value * y;
+        }
+    }
+    sums
 }
 
 /// Unit axes of the two largest variances of some points and the origin (Yamagiwa & Shimodaira 2025, appendix A), each with its largest

@@ -25,7 +25,7 @@ use crate::store::folder::Folder;
 use crate::store::mirror::{self, Finished};
 use crate::store::point_name::PointName;
 use crate::store::state::{About, StateFile, write_state};
-use crate::store::write::{Ending, LegStates, open_replacing, write_run, write_states};
+use crate::store::write::{Ended, Ending, LegStates, open_replacing, write_run, write_states};
 
 impl Collector {
     /// Makes the tables of everything so far and writes a run; returns its manifest. `names` are what people call groups. More can be
@@ -72,7 +72,8 @@ impl Collector {
         facts.seconds = start.elapsed().as_secs_f64();
         let written = write_states(&store, &about.fingerprint, &facts, &kept, &LegStates::OnDisk(parts), system::processors())?;
         work.retire()?;
-        let manifest = write_run(&store, Some(written), &Ending::default(), &mut |done, of| show(Event::Tables { done, of }))?;
+        let manifest =
+            write_run(&store, Some(Ended::Written(written)), &Ending::default(), &mut |done, of| show(Event::Tables { done, of }))?;
         work.remove();
         Ok(manifest)
     }

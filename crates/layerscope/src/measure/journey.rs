@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use layerscope_corpus::{BatchPlan, BatchSize, Spool};
-use layerscope_model::{Leg, Point, Transformer, leg_memory};
-use layerscope_stats::{Accumulate, PointShape, PointState};
+use layerscope_model::{Leg, Transformer, leg_memory};
+use layerscope_stats::{Accumulate, PointShape};
 
 use super::choose::Chosen;
 use super::device::OnDevice;
@@ -13,12 +13,12 @@ use super::estimate::{Estimate, Sizes, fit_disk};
 use super::event::{Event, Show};
 use super::items::Items;
 use super::kept::{KeepSettings, Kept};
-use super::leg::{LegRun, Shared};
+use super::leg::{LegRun, Shared, States};
 use super::outlook::Outlook;
 use super::pilot::Pilot;
 use super::plan::BoundPlan;
 use super::route::{Order, Route, Way};
-use super::run::open_spool;
+use super::run::{open_spool, resources};
 use super::text::little_left;
 use super::timings::Phase;
 use super::waiting::{Loading, hashed};
@@ -28,17 +28,15 @@ use crate::process::system;
 use crate::process::threads::{joined, meanwhile};
 use crate::store::facts::Facts;
 use crate::store::folder::Folder;
+use crate::store::fresh::FreshRun;
 use crate::store::stamp::InputStamp;
 use crate::store::state::Fingerprint;
 use crate::store::work::{SavedPlan, Work, massive_of};
-use crate::store::write::{LegStates, WrittenStates, being_written, write_states};
+use crate::store::write::{Ended, LegStates, being_written};
 use crate::text::bytes;
 
 /// Batches are not made smaller than this: what fails with so few rows fails for another reason.
 const SMALLEST_BATCH: usize = 128;
-
-/// The states of points.
-type States = Vec<(Point, PointState)>;
 
 /// Text and model into states.
 pub struct Journey<'a> {
@@ -61,9 +59,9 @@ pub struct Journey<'a> {
 }
 
 impl OnDevice for Journey<'_> {
-    type Output = Result<WrittenStates>;
+    type Output = Result<Ended>;
 
-    fn run<D: Accumulate>(mut self, device: D) -> Result<WrittenStates> {
+    fn run<D: Accumulate>(mut self, device: D) -> Result<Ended> {
         let way = Way::new(self.bound);
         (self.show)(Event::Ahead(Outlook::of(self.bound, device.workers(self.bound.plan.threads))));
         if device.free_memory().is_some() {
@@ -112,7 +110,7 @@ impl<'a> Journey<'a> {
         way: &Way,
         spool: &Spool,
         loading: Option<Loading<'scope, D>>,
-    ) -> Result<WrittenStates>
+    ) -> Result<Ended>
     where
         'a: 'scope,
     {
@@ -142,7 +140,7 @@ impl<'a> Journey<'a> {
             loaded = None;
             system::release_freed();
         }
-        let (pilot, isa) = (Pilot::new(spool)?, device.describe());
+        let (pilot, isa) = (Pilot::new(spool, device.workers(plan.threads))?, device.describe());
         let shared = Shared {
             route: &route,
             estimate: &estimate,
@@ -158,15 +156,21 @@ impl<'a> Journey<'a> {
         // From now on there is something to lose, until the states are on the disk.
         let saving = self.cancel.saving();
         let (massive, states) = self.legs(scope, device, way, &shared, loaded)?;
-        let states = match states {
+        let facts = Facts::new(bound, isa, &massive, spool, chosen.names, self.work.spent())?;
+        let legs = match states {
             Some(states) => LegStates::InMemory(states),
             None => LegStates::OnDisk((0..route.legs.len()).map(|leg| self.work.open_leg(leg)).collect::<Result<_>>()?),
         };
-        let facts = Facts::new(bound, isa, &massive, spool, chosen.names, self.work.spent())?;
+        let fresh = FreshRun::new(facts, fingerprint, kept, legs);
+        let bytes: Vec<usize> = shapes.iter().map(PointShape::bytes).collect();
+        system::release_freed();
+        if fresh.fits(&resources(plan, self.cancel), &bytes) {
+            return Ok(Ended::Fresh(Box::new(fresh), saving));
+        }
         let (store, show) = (self.store, &mut *self.show);
-        let write = || timings.time(Phase::Write, || write_states(store, &fingerprint, &facts, &kept, &states, plan.threads));
+        let write = || timings.time(Phase::Write, || fresh.write(store, plan.threads));
         let written = meanwhile(write, || show(Event::Writing { bytes: being_written(store) }))?;
-        Ok(written.held(saving))
+        Ok(Ended::Written(written.held(saving)))
     }
 
     /// Halves the batches from the last checkpoint on, for a device that had no memory for them; with several legs, from the start. Where
@@ -290,7 +294,7 @@ impl<'a> Journey<'a> {
             // A stretch ends before the next one begins: no more than two legs are in memory at any time.
             loading = legs.get(number + 1).map(|next| Loading::begin(scope, bound, &device, next.leg));
             let run = LegRun { number: *number, of: legs.len(), segment, batches: batches.clone(), stage, massive: &massive };
-            let states = run.go(self, shared, &transformer, finished.map(|(_, file)| file))?;
+            let (states, leaving) = run.go(self, shared, &transformer, finished.map(|(_, file)| file))?;
             let rows = shared.batches.rows(batches.clone());
             self.passed += rows.end - rows.start;
             set_massive(&mut massive, segment.points.clone(), states.iter().map(|(_, state)| state.moments.massive_threshold()).collect());
@@ -302,7 +306,8 @@ impl<'a> Journey<'a> {
                 timings.time(Phase::Write, || joined(writing))?;
             }
             let writer = self.work.leg_writer(shared.resumable, blocks, *number, batches.end);
-            let handle = scope.spawn(move || writer.write(&states));
+            // The states that entered this leg are needed until those that leave it are on the disk.
+            let handle = scope.spawn(move || leaving.map_or(Ok(()), |stretch| stretch.sync()).and_then(|()| writer.write(&states)));
             match number + 1 < legs.len() {
                 true => writing = Some(handle),
                 false => timings.time(Phase::Write, || joined(handle))?,

@@ -10,21 +10,27 @@ use layerscope_model::{Point, Transformer};
 use layerscope_stats::sketch::SketchKind;
 use layerscope_stats::{Accumulate, PointShape, PointState};
 
+use super::ahead::{Ahead, shared_batches};
 use super::estimate::{Estimate, STREAMS};
 use super::event::Event;
 use super::items::Items;
 use super::journey::{Journey, warn};
 use super::kept::Kept;
+use super::passage::Passage;
 use super::pilot::Pilot;
 use super::plan::BoundPlan;
 use super::route::{Route, Segment};
 use super::stretch::{Stretch, StretchRows};
 use super::timings::Phase;
-use super::workers::{Passage, Progress, WorkSettings, Workers};
+use super::workers::{Progress, WorkSettings, Workers};
 use crate::error::{Error, Result};
+use crate::process::system;
 use crate::process::threads::meanwhile;
 use crate::store::state::{Fingerprint, StateFile};
 use crate::store::work::{Work, read_points};
+
+/// The states of points.
+pub type States = Vec<(Point, PointState)>;
 
 /// What all legs share.
 pub struct Shared<'a> {
@@ -67,14 +73,15 @@ pub struct LegRun<'a> {
 }
 
 impl LegRun<'_> {
-    /// Runs it and returns the states of its points. `finished` has those of the stretches before.
+    /// Runs it and returns the states of its points, and what it leaves for the next leg, which may not be on the disk yet. `finished` has
+    /// the states of the stretches before.
     pub fn go<D: Accumulate>(
         &self,
         journey: &mut Journey<'_>,
         shared: &Shared<'_>,
         transformer: &Transformer<D>,
         finished: Option<StateFile>,
-    ) -> Result<Vec<(Point, PointState)>> {
+    ) -> Result<(States, Option<Stretch>)> {
         let Shared { bound, spool, resumable, .. } = *shared;
         let (plan, blocks) = (&bound.plan, bound.model.spec.blocks.len());
         let points = &bound.points[self.segment.points.clone()];
@@ -86,11 +93,12 @@ impl LegRun<'_> {
             let Journey { work, warnings, show, .. } = journey;
             work.restore(resumable, blocks, self.number, self.batches.start, points, &mut |line| warn(line, warnings, *show))?
         };
-        let (mut next, mut states) = match (restored, finished) {
-            (Some(restored), _) => (restored.next, restored.states),
-            (None, Some(file)) => (self.batches.start, read_points(&file, blocks, points)?),
+        let (mut next, (mut states, ahead)) = match (restored, finished) {
+            (Some(restored), _) => (restored.next, (restored.states, None)),
+            (None, Some(file)) => (self.batches.start, (read_points(&file, blocks, points)?, None)),
             (None, None) => (0, self.empty_states(journey, shared, transformer)?),
         };
+        let passage = Passage { ahead: ahead.as_ref(), ..passage };
         for (_, state) in &mut states {
             state.kept = shared.kept.stored(std::mem::take(&mut state.kept), state.dim());
         }
@@ -131,28 +139,28 @@ impl LegRun<'_> {
             let begun = Instant::now();
             next = workers.run(next, &batch, until_due, &mut pause).map_err(|error| located(error, spool))?;
             journey.work.timings().add_batches(begun.elapsed().as_secs_f64(), workers.progress().take_times());
-            leaving.as_ref().map_or(Ok(()), Stretch::sync)?;
             // Whoever asked to stop is heard in the next leg: the end of this one is worth more than a checkpoint. But a run that is replaced
             // stays until the new one has states on disk.
             if next == self.batches.end && !journey.work.is_replacing() {
                 break;
             }
+            leaving.as_ref().map_or(Ok(()), Stretch::sync)?;
             let Journey { work, cancel, show, .. } = journey;
             workers.with_states(|states| work.save(resumable, blocks, self.number, next, states))?;
             show(Event::Saved);
             cancel.during(format!("interrupted after batch {next} of {of}: everything is saved; the same command resumes"));
             cancel.check()?;
         }
-        workers.into_states()
+        Ok((workers.into_states()?, leaving))
     }
 
-    /// Empty states, with the thresholds that the pilot finds.
+    /// Empty states, with the thresholds that the pilot finds, and the states of the first batches where they are the pilot's.
     fn empty_states<D: Accumulate>(
         &self,
         journey: &mut Journey<'_>,
         shared: &Shared<'_>,
         transformer: &Transformer<D>,
-    ) -> Result<Vec<(Point, PointState)>> {
+    ) -> Result<(States, Option<Ahead>)> {
         let bound = shared.bound;
         let points = &bound.points[self.segment.points.clone()];
         let rows = shared.pilot.rows();
@@ -163,8 +171,16 @@ impl LegRun<'_> {
         let done = AtomicU64::new(0);
         let timings = journey.work.timings();
         let (cancel, show) = (journey.cancel, &mut *journey.show);
-        let run = || timings.time(Phase::Pilot, || shared.pilot.run(transformer, passage, points, &bound.plan, (cancel, &done)));
-        let pilot = meanwhile(run, || show(Event::Pilot { tokens: done.load(Ordering::Relaxed), of: shared.pilot.tokens() }))?;
+        let widths: Vec<usize> = points.iter().map(|at| bound.model.spec.width_at(*at)).collect();
+        // A device of its own would have to send the states here and back.
+        let leaves_known = leaving.is_none() || points.last() == Some(&self.segment.leg.to);
+        let keeps = leaves_known && transformer.backend().free_memory().is_none();
+        let (batches, row_bytes) = (shared.batches, widths.iter().sum::<usize>() * size_of::<f32>());
+        let batch = |at: usize| (at < batches.len()).then(|| Ok(Items::new(shared.spool.batch(batches, at)?))).transpose();
+        let known = if keeps { shared_batches(shared.pilot.batches(), row_bytes, batch)? } else { Vec::new() };
+        let keep = known.last().map_or(0, |rows| rows.end as u64);
+        let run = || timings.time(Phase::Pilot, || shared.pilot.run(transformer, passage, points, &bound.plan, keep, (cancel, &done)));
+        let (pilot, parts) = meanwhile(run, || show(Event::Pilot { tokens: done.load(Ordering::Relaxed), of: shared.pilot.tokens() }))?;
         leaving.as_ref().map_or(Ok(()), Stretch::sync)?;
         if self.of == 1 {
             let massive = pilot.iter().filter(|point| point.has_massive).count();
@@ -175,7 +191,10 @@ impl LegRun<'_> {
             shared.chosen.iter().filter(|group| (**group as usize) < shape.groups).for_each(|&group| state.moments.choose(group));
             (at, state)
         };
-        Ok(points.iter().zip(&shared.shapes[self.segment.points.clone()]).zip(pilot).map(state).collect())
+        let ahead = (!known.is_empty()).then(|| Ahead::new(&known, &parts, &widths));
+        drop(parts);
+        system::release_freed();
+        Ok((points.iter().zip(&shared.shapes[self.segment.points.clone()]).zip(pilot).map(state).collect(), ahead))
     }
 
     /// What the leg before left, if there is one.
@@ -191,7 +210,7 @@ impl LegRun<'_> {
     }
 
     fn passage<'p>(&self, entering: Option<&'p Stretch>, leaving: Option<&'p Stretch>) -> Passage<'p> {
-        Passage { entering, leaving: leaving.map(|stretch| (self.segment.leg.to, stretch)) }
+        Passage { entering, leaving: leaving.map(|stretch| (self.segment.leg.to, stretch)), ahead: None }
     }
 
     fn work_settings<'w>(&self, shared: &Shared<'w>, passage: Passage<'w>, next: usize, threads: usize) -> WorkSettings<'w> {

@@ -1,5 +1,6 @@
 //! A corpus through a model: from settings to the states of a run.
 
+mod ahead;
 pub(crate) mod choose;
 pub(crate) mod device;
 pub(crate) mod estimate;
@@ -9,6 +10,7 @@ mod journey;
 pub(crate) mod kept;
 mod leg;
 pub(crate) mod outlook;
+mod passage;
 mod pilot;
 pub(crate) mod plan;
 pub(crate) mod route;

@@ -22,7 +22,7 @@ use crate::store::folder::Folder;
 use crate::store::state::Fingerprint;
 use crate::store::stored::{STATE, StoredRun, read_manifest};
 use crate::store::work::{Work, expect_same};
-use crate::store::write::{Ending, WrittenStates, write_run};
+use crate::store::write::{Ended, Ending, write_run};
 use crate::tables::make::Resources;
 
 /// Carries out a plan on the model in `folder`: text, spool, model, sketches, tables. Returns the manifest.
@@ -45,8 +45,8 @@ pub fn measure(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &C
 pub fn measure_whole(plan: Plan, folder: &Path, shared: Option<SharedText>, cancel: &CancelToken, show: &mut Show<'_>) -> Result<Manifest> {
     let bound = BoundPlan::new(plan, folder, shared)?;
     let plan = &bound.plan;
-    let Measured { store, work, written, mut warnings, timings } = states_of(&bound, cancel, show)?;
-    if written.is_none() {
+    let Measured { store, work, ended, mut warnings, timings } = states_of(&bound, cancel, show)?;
+    if ended.is_none() {
         match complete(&plan.out) {
             Ok(Some(manifest)) => {
                 show(Event::note(line![format!("{} is complete; to measure it again, give ", plan.out.display()), setting("overwrite")]));
@@ -57,10 +57,8 @@ pub fn measure_whole(plan: Plan, folder: &Path, shared: Option<SharedText>, canc
             Err(error) => warn(format!("{error}: done now, from the state"), &mut warnings, show),
         }
     }
-    // Without a limit, no more than the run has taken already.
-    let memory = plan.max_memory.unwrap_or_else(|| system::peak().unwrap_or(0));
-    let ending = Ending { resources: Resources { threads: plan.threads, memory, cancel: cancel.clone() }, warnings, timings };
-    let manifest = write_run(&store, written, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
+    let ending = Ending { resources: resources(plan, cancel), warnings, timings };
+    let manifest = write_run(&store, ended, &ending, &mut |done, of| show(Event::Tables { done, of }))?;
     if !plan.keep_work {
         work.remove();
     }
@@ -68,11 +66,17 @@ pub fn measure_whole(plan: Plan, folder: &Path, shared: Option<SharedText>, canc
     Ok(manifest)
 }
 
+/// What the tables may use: without a limit, no more memory than the run has taken already.
+pub fn resources(plan: &Plan, cancel: &CancelToken) -> Resources {
+    let memory = plan.max_memory.unwrap_or_else(|| system::peak().unwrap_or(0));
+    Resources { threads: plan.threads, memory, cancel: cancel.clone() }
+}
+
 /// The states of a run alone, to be merged with others.
 pub fn measure_states(plan: Plan, folder: &Path, cancel: &CancelToken, show: &mut Show<'_>) -> Result<()> {
     let bound = BoundPlan::new(plan, folder, None)?;
-    let Measured { work, written, .. } = states_of(&bound, cancel, show)?;
-    written.map_or(Ok(()), WrittenStates::settle)?;
+    let Measured { store, work, ended, .. } = states_of(&bound, cancel, show)?;
+    ended.map_or(Ok(()), |ended| ended.settle(&store, bound.plan.threads))?;
     work.remove();
     Ok(())
 }
@@ -82,7 +86,7 @@ struct Measured {
     store: Folder,
     work: Work,
     /// None if they were there already.
-    written: Option<WrittenStates>,
+    ended: Option<Ended>,
     warnings: Vec<String>,
     timings: Option<Timings>,
 }
@@ -98,19 +102,19 @@ fn states_of(bound: &BoundPlan, cancel: &CancelToken, show: &mut Show<'_>) -> Re
     }
     if store.path(STATE).exists() && !plan.overwrite {
         expect_finished(&store, bound, cancel, show)?;
-        return Ok(Measured { store, work, written: None, warnings, timings: None });
+        return Ok(Measured { store, work, ended: None, warnings, timings: None });
     }
     work.mend(&mut |line| warn(line, &mut warnings, show))?;
     let sizes = vec![BatchSize::everywhere(plan.batch_tokens)];
     let journey = Journey { bound, store: &store, work: &mut work, warnings: &mut warnings, cancel, show, passed: 0, sizes };
-    let written = plan.device().run(plan.dtype, journey).flatten();
-    if written.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Usage | ErrorKind::Refused | ErrorKind::Model)) {
+    let ended = plan.device().run(plan.dtype, journey).flatten();
+    if ended.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Usage | ErrorKind::Refused | ErrorKind::Model)) {
         work.abandon();
     }
-    let written = Some(written?);
+    let ended = Some(ended?);
     let timings = Some(work.timings().timings());
     work.retire()?;
-    Ok(Measured { store, work, written, warnings, timings })
+    Ok(Measured { store, work, ended, warnings, timings })
 }
 
 /// Says what a preset chose, and what a scheduler's variables would do.

@@ -43,6 +43,11 @@ impl StretchRows {
         StretchRows { first: 0, starts: std::iter::once(0).chain(ends).collect() }
     }
 
+    /// Rows before each batch, and all of them.
+    pub fn starts(&self) -> &[u64] {
+        &self.starts
+    }
+
     /// Bytes on disk of states of so many components.
     pub fn bytes(&self, width: usize) -> u64 {
         self.starts[self.starts.len() - 1] * row_bytes(width) + (self.starts.len() - 1) as u64 * CHECKSUM
@@ -92,12 +97,13 @@ impl Stretch {
     /// Puts the states of a batch down.
     pub fn write(&self, batch: usize, states: &[f32]) -> Result<()> {
         let (start, len) = self.record(batch)?;
-        let mut bytes = Vec::with_capacity(len + CHECKSUM as usize);
-        states.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
-        if bytes.len() != len {
+        if size_of_val(states) != len {
             return Err(self.damaged());
         }
-        bytes.extend_from_slice(&self.checksum(&bytes));
+        let mut bytes = vec![0; len + CHECKSUM as usize];
+        let (numbers, checksum) = bytes.split_at_mut(len);
+        numbers.as_chunks_mut().0.iter_mut().zip(states).for_each(|(place, number)| *place = number.to_le_bytes());
+        checksum.copy_from_slice(&self.checksum(numbers));
         self.file.write_all_at(&bytes, start).map_err(|source| Error::io(&self.path, source))
     }
 

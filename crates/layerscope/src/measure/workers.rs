@@ -20,9 +20,10 @@ use layerscope_stats::{Accumulate, PointState, Wanted};
 
 use super::items::Items;
 use super::kept::Kept;
-use super::stretch::Stretch;
+use super::passage::Passage;
 use super::turnstile::Turnstile;
 use crate::error::{Error, Result};
+use crate::process::system;
 
 /// Points that are taken off a device at the same time.
 const FETCHED: usize = 8;
@@ -64,32 +65,8 @@ pub struct WorkSettings<'a> {
     pub threads: usize,
     /// Rows of the largest batch: buffers are made once.
     pub rows: usize,
-    /// Where states come from and go to, where the model is run leg by leg.
+    /// Where states come from and go to.
     pub passage: Passage<'a>,
-}
-
-/// Where the states of a leg come from and go to; token ids and nowhere for a whole model.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Passage<'a> {
-    /// What the leg before left.
-    pub entering: Option<&'a Stretch>,
-    /// The point whose states the next leg needs, and where they wait.
-    pub leaving: Option<(Point, &'a Stretch)>,
-}
-
-impl Passage<'_> {
-    /// The states with which a batch begins.
-    pub fn entering(&self, batch: usize) -> Result<Option<Vec<f32>>> {
-        self.entering.map(|stretch| stretch.read(batch)).transpose()
-    }
-
-    /// Puts the states of a batch down where the next leg needs them.
-    pub fn leave<D: Accumulate>(&self, batch: usize, at: Point, states: &mut States<D>) -> Result<()> {
-        match self.leaving {
-            Some((last, stretch)) if last == at => stretch.write(batch, &states.to_vec().map_err(layerscope_model::Error::from)?),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// What the workers have finished, readable at any moment.
@@ -271,7 +248,17 @@ impl<D: Accumulate> Shift<'_, D> {
         let entering = settings.passage.entering(index)?;
         let mut observer =
             BatchObserver { shift: self, index, items: &items, info: &info, space, prepared: Vec::new(), time: Duration::ZERO };
-        transformer.forward_from(entering.as_deref(), &items.batch, buffers, &mut observer)?;
+        match settings.passage.known(index) {
+            Some(known) => {
+                let before = settings.before.zip(entering.as_deref()).map(|((at, _), states)| (at, states));
+                let points = self.workers.points.iter().zip(&known).map(|((at, _), states)| (*at, states.as_slice()));
+                before.into_iter().chain(points).try_for_each(|states| transformer.show(states, &items.batch, buffers, &mut observer))?;
+                // The states take their place now.
+                drop(known);
+                system::release_freed();
+            }
+            None => transformer.forward_from(entering.as_deref(), &items.batch, buffers, &mut observer)?,
+        }
         let (sketching, prepared) = (observer.time, observer.prepared);
         if let Some(late) = device.finish_batch(buffers.stream(), space)? {
             return Err(located(layerscope_stats::Error::NotFinite { row: late.row }, &items, prepared[late.point]));

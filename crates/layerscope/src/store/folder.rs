@@ -7,19 +7,27 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::uncached::Uncached;
 use crate::error::{Error, Result};
 
 /// A folder that a run writes into.
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
+    /// Whether large files are written past the system's memory.
+    is_uncached: bool,
 }
 
 impl Folder {
     /// Opens the folder, creating it where it is missing.
     pub fn create(path: &Path) -> Result<Folder> {
         fs::create_dir_all(path).map_err(|source| Error::io(path, source))?;
-        Ok(Folder { path: path.to_owned() })
+        Ok(Folder { path: path.to_owned(), is_uncached: false })
+    }
+
+    /// The same for large files that nobody reads soon.
+    pub fn uncached(&self) -> Folder {
+        Folder { is_uncached: true, ..self.clone() }
     }
 
     /// Opens a folder within one of ours: a symbolic link in its place is refused.
@@ -55,7 +63,7 @@ impl Folder {
     /// The first half of [`Folder::put_atomic`]: the file can be read under its temporary name.
     pub fn put_unsettled(&self, name: &str, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<Unsettled> {
         let (temporary, finished) = (self.path(&format!("{name}.partial")), self.path(name));
-        match write_file(&temporary, write) {
+        match write_file(&temporary, self.is_uncached, write) {
             Ok(file) => Ok(Unsettled { folder: self.clone(), temporary, finished, file }),
             Err(source) => {
                 discard(&temporary);
@@ -168,10 +176,15 @@ pub fn clear(folder: &Path, spared: &str) -> Result<()> {
     Ok(())
 }
 
-fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<File> {
+fn write_file(path: &Path, is_uncached: bool, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<File> {
     // A file that nobody else made: what a link of this name leads to is not ours.
     discard(path);
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+    if is_uncached {
+        let mut file = Uncached::new(file);
+        write(&mut file)?;
+        return file.finish();
+    }
     let mut file = BufWriter::with_capacity(1 << 20, file);
     write(&mut file)?;
     file.into_inner().map_err(|error| error.into_error())

@@ -17,7 +17,7 @@ use super::mirror::{self, Finished};
 use super::state::{About, Fingerprint, StateFile, differences, write_state};
 use super::stored::StoredRun;
 use super::work::Work;
-use super::write::{Ending, LegStates, WrittenStates, open_replacing, write_run, write_states};
+use super::write::{Ended, Ending, LegStates, WrittenStates, open_replacing, write_run, write_states};
 use crate::error::{Error, Result};
 use crate::measure::event::{Event, Show};
 use crate::measure::kept::{Kept, KeptKey};
@@ -64,7 +64,7 @@ pub fn merge_folders(
     work.retire()?;
     let mut ending = Ending { warnings: warning.into_iter().collect(), ..Ending::default() };
     ending.resources.cancel = cancel.clone();
-    let manifest = write_run(&store, Some(written), &ending, &mut |done, of| show(Event::Tables { done, of }))?;
+    let manifest = write_run(&store, Some(Ended::Written(written)), &ending, &mut |done, of| show(Event::Tables { done, of }))?;
     work.remove();
     Ok(manifest)
 }

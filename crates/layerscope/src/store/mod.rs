@@ -2,7 +2,9 @@
 
 pub(crate) mod facts;
 pub(crate) mod folder;
+pub(crate) mod fresh;
 pub(crate) mod kept_as;
+mod kept_samples;
 pub(crate) mod load;
 mod lock;
 pub(crate) mod manifest;
@@ -15,5 +17,6 @@ mod sealed;
 pub(crate) mod stamp;
 pub(crate) mod state;
 pub(crate) mod stored;
+mod uncached;
 pub(crate) mod work;
 pub(crate) mod write;

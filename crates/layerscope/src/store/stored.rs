@@ -1,7 +1,7 @@
 //! A finished or finishing run, read back: its states and who they are.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -12,11 +12,12 @@ use layerscope_stats::PointState;
 use layerscope_stats::sketch::{HashSample, Sketches, Tensor, Tensors, TokenSamples, Values};
 
 use super::facts::{Facts, PointFacts};
+use super::kept_samples::KeptSamples;
 use super::point_name::PointName;
 use super::state::StateFile;
 use crate::error::{Error, Result};
-use crate::measure::estimate::{BYTES_PER_TOKEN_ROW, while_computed};
-use crate::measure::items::{ItemId, document_number};
+use crate::measure::estimate::while_computed;
+use crate::measure::items::ItemId;
 use crate::measure::kept::{Kept, KeptKey};
 use crate::tables::make::{PointSource, Resources, Tables, norm_tables, tables};
 
@@ -239,57 +240,49 @@ pub fn key_tensors(kept: &Kept) -> Tensors<'static> {
     tensors
 }
 
+/// Bytes of a point of a file once it is read: vectors of groups are there again then.
+pub fn point_bytes(file: &StateFile, at: &str, (groups, dim): (usize, usize)) -> usize {
+    let of_groups = |name: &str| file.bytes_of(&format!("{at}.moments.groups.{name}"));
+    let vectors = if of_groups("unit") > 0 { 2 } else { 1 } * groups * dim * size_of::<f64>();
+    file.bytes(at) + vectors.saturating_sub(of_groups("mean") + of_groups("unit"))
+}
+
 /// The points of a stored run.
 struct StoredPoints<'a> {
     run: &'a StoredRun,
-    kept: Kept,
-    /// Numbers of the chosen groups.
-    chosen: Vec<u32>,
-    /// The documents of kept states, by number.
-    documents: HashMap<u64, DocumentId>,
+    kept: KeptSamples,
 }
 
 impl<'a> StoredPoints<'a> {
     fn new(run: &'a StoredRun) -> Result<StoredPoints<'a>> {
-        let number = |raw: &String| run.facts.groups.iter().position(|group| group.raw == *raw).map_or(u32::MAX, |at| at as u32);
-        let kept = run.kept()?;
-        let documents = kept.classes.iter().flatten().map(|key| (document_number(key.item.document), key.item.document)).collect();
-        Ok(StoredPoints { run, kept, chosen: run.facts.chosen.iter().map(number).collect(), documents })
+        Ok(StoredPoints { run, kept: KeptSamples::new(run.kept()?, &run.facts) })
     }
 }
 
 impl PointSource for StoredPoints<'_> {
     fn memory(&self, point: &PointFacts) -> u64 {
         let (at, dim) = (point.at.stored(), self.run.facts.width_of(point));
-        let kept = self.kept.len() * dim * size_of::<f32>();
-        // Vectors of groups are there again once they are read.
-        let of_groups = |name: &str| self.run.state.bytes_of(&format!("{at}.moments.groups.{name}"));
-        let vectors = if of_groups("unit") > 0 { 2 } else { 1 } * self.run.facts.groups.len() * dim * size_of::<f64>();
-        let state = self.run.state.bytes(&at) + vectors.saturating_sub(of_groups("mean") + of_groups("unit"));
-        let sample = self.kept.classes.first().map_or(0, Vec::len);
-        let has_covariance = self.run.state.bytes(&format!("{}.covariance", point.at.stored())) > 0;
-        // The state and the next point's; kept states as read, as sorted, and in f64 with their projections; the rows of chosen tokens at all points.
-        let token_rows = self.run.facts.points.len() * (self.kept.len() - sample) * BYTES_PER_TOKEN_ROW;
-        (2 * state + 6 * kept + token_rows + while_computed(dim, sample, has_covariance)) as u64
+        let state = point_bytes(&self.run.state, &at, (self.run.facts.groups.len(), dim));
+        let has_covariance = self.run.state.bytes(&format!("{at}.covariance")) > 0;
+        // The state and the next point's.
+        let computed = while_computed(dim, self.kept.sample_len(), has_covariance);
+        (2 * state + self.kept.memory(dim, self.run.facts.points.len()) + computed) as u64
     }
 
-    fn state(&self, point: &PointFacts) -> Result<PointState> {
-        self.run.point(point.at)
+    fn state(&self, point: &PointFacts) -> Result<Cow<'_, PointState>> {
+        self.run.point(point.at).map(Cow::Owned)
     }
 
-    fn sketches(&self, point: &PointFacts) -> Result<Sketches> {
-        Sketches::decode_from(|prefix| self.run.state.read(&format!("{}.{prefix}", point.at.stored())))
+    fn sketches(&self, point: &PointFacts) -> Result<Cow<'_, Sketches>> {
+        let sketches = Sketches::decode_from(|prefix| self.run.state.read(&format!("{}.{prefix}", point.at.stored())));
+        sketches.map(Cow::Owned)
     }
 
-    fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)> {
-        let (states, dim) = (self.run.kept_states(point.at, &self.kept)?, self.run.facts.width_of(point));
-        Ok((
-            self.kept.sample(&states, dim)?,
-            self.kept.tokens(&states, dim, self.run.facts.token_states.min(self.kept.len()), &self.chosen)?,
-        ))
+    fn kept(&self, point: &PointFacts, _: &PointState) -> Result<(HashSample, TokenSamples)> {
+        self.kept.of_point(&self.run.kept_states(point.at, self.kept.keys())?, self.run.facts.width_of(point))
     }
 
     fn document(&self, number: u64) -> Option<String> {
-        self.documents.get(&number).map(DocumentId::to_string)
+        self.kept.document(number)
     }
 }

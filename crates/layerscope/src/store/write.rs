@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::facts::Facts;
 use super::folder::{Folder, Unsettled};
+use super::fresh::FreshRun;
 use super::manifest::of_run;
 use super::state::{About, Draft, Fingerprint, StateFile, differences, write_state};
 use super::stored::{MANIFEST, SAMPLE, SAMPLE_DIGEST, STATE, StoredRun, key_tensors};
@@ -75,11 +76,31 @@ pub enum LegStates {
     OnDisk(Vec<StateFile>),
 }
 
+/// What a measurement leaves for the tables.
+pub enum Ended {
+    /// States that are not in the files of the run yet; the process is not ended before they are.
+    Fresh(Box<FreshRun>, Saving),
+    /// States on their way there.
+    Written(WrittenStates),
+}
+
+impl Ended {
+    /// The states alone, on the disk.
+    pub fn settle(self, store: &Folder, threads: usize) -> Result<()> {
+        match self {
+            Ended::Fresh(fresh, _saving) => fresh.write(store, threads)?.settle(),
+            Ended::Written(written) => written.settle(),
+        }
+    }
+}
+
 /// The two files of a run, on their way to the disk.
 #[must_use]
 pub struct WrittenStates {
     sample: Unsettled,
     state: Unsettled,
+    /// Of the state.
+    digest: String,
     /// Held until they are there.
     _saving: Option<Saving>,
 }
@@ -128,8 +149,10 @@ pub fn write_states(
             let about = about(&sample)?;
             std::thread::scope(|scope| {
                 let sample = scope.spawn(|| sample.write(store));
-                let state = Draft::of(STATE, &about, &sketches, threads).and_then(|state| state.write_packed(store, threads));
-                Ok(WrittenStates { sample: joined(sample)?, state: state?, _saving: None })
+                let state = Draft::of(STATE, &about, &sketches, threads)
+                    .and_then(|state| Ok((state.write_packed(store, threads)?, state.digest()?)));
+                let (sample, (state, digest)) = (joined(sample)?, state?);
+                Ok(WrittenStates { sample, state, digest, _saving: None })
             })
         }
         LegStates::OnDisk(files) => {
@@ -141,8 +164,8 @@ pub fn write_states(
             let sample = sample.write(store)?;
             store.remove("keys.partial.safetensors")?;
             let state = Draft::joined(STATE, &about, &files.iter().collect::<Vec<_>>(), |name| !is_kept(name))?;
-            let state = state.write_packed(store, threads)?;
-            Ok(WrittenStates { sample, state, _saving: None })
+            let (digest, state) = (state.digest()?, state.write_packed(store, threads)?);
+            Ok(WrittenStates { sample, state, digest, _saving: None })
         }
     }
 }
@@ -170,49 +193,90 @@ impl Default for Ending {
     }
 }
 
-/// Makes the tables of the state in a folder, and the manifest. Can be done again at any time.
+/// Makes the tables of the state in a folder, or of those that were just measured, and the manifest. Can be done again at any time.
 ///
-/// States that were just written go to the disk meanwhile, and get their names whatever becomes of the tables.
-pub fn write_run(store: &Folder, written: Option<WrittenStates>, ending: &Ending, show: &mut dyn FnMut(usize, usize)) -> Result<Manifest> {
-    let (start, cancel) = (Instant::now(), &ending.resources.cancel);
+/// New states go to the disk meanwhile, and get their names whatever becomes of the tables.
+pub fn write_run(store: &Folder, ended: Option<Ended>, ending: &Ending, show: &mut dyn FnMut(usize, usize)) -> Result<Manifest> {
+    let (start, resources) = (Instant::now(), &ending.resources);
+    let cancel = &resources.cancel;
     cancel.during("interrupted while the tables were made: the states are saved; the same command makes the tables");
-    let (made, computing) = std::thread::scope(|scope| {
-        let run = written.as_ref().map_or_else(|| StoredRun::open(&store.path("")), WrittenStates::open);
-        let settling = written.map(|written| scope.spawn(move || written.settle()));
-        let made = run.and_then(|run| MadeTables::of(run, &ending.resources, show));
-        let computing = start.elapsed().as_secs_f64();
-        settling.map_or(Ok(()), joined)?;
-        Ok::<_, Error>((made?, computing))
-    })?;
+    let (made, digest, computing) = match ended {
+        None => {
+            let run = StoredRun::open(&store.path(""))?;
+            let digest = run.state.digest().to_owned();
+            (MadeTables::of_stored(run, resources, show)?, digest, start.elapsed().as_secs_f64())
+        }
+        Some(Ended::Written(written)) => {
+            let (digest, run) = (written.digest.clone(), written.open());
+            let made = || run.and_then(|run| MadeTables::of_stored(run, resources, show));
+            let (made, computing) = while_saving(|| written.settle(), made)?;
+            (made, digest, computing)
+        }
+        Some(Ended::Fresh(fresh, saving)) => {
+            let mut digest = String::new();
+            let save = || {
+                // Nobody reads them soon.
+                let written = fresh.write(&store.uncached(), resources.threads)?;
+                digest.clone_from(&written.digest);
+                written.held(saving).settle()
+            };
+            let (tables, computing) =
+                while_saving(save, || fresh.tables(resources, show).and_then(|tables| Encoded::of(&fresh.facts, tables, resources)))?;
+            (MadeTables { facts: fresh.facts, encoded: tables }, digest, computing)
+        }
+    };
+    let MadeTables { facts, encoded: Encoded { tables, contents } } = made;
     let mut files = Files::new();
-    for (name, content) in &made.files {
+    for (name, content) in &contents {
         cancel.check()?;
         match content {
             Some(content) => put_file(store, name, content, &mut files)?,
             None => store.remove(name)?,
         }
     }
-    let MadeTables { run, tables, .. } = made;
     let seconds = start.elapsed().as_secs_f64();
-    let mut timings = ending.timings.clone().unwrap_or_else(|| run.facts.timings.clone());
+    let mut timings = ending.timings.clone().unwrap_or_else(|| facts.timings.clone());
     timings.add(&Timings { tables: shared_among(computing, &tables.timings), write: seconds - computing, ..Timings::default() });
-    let manifest = of_run(&run.facts, &tables, (run.facts.seconds + seconds, timings), &ending.warnings);
-    let manifest = put_manifest(store, Manifest { files: Some(files), state: Some(run.state.digest().to_owned()), ..manifest })?;
+    let manifest = of_run(&facts, &tables, (facts.seconds + seconds, timings), &ending.warnings);
+    let manifest = put_manifest(store, Manifest { files: Some(files), state: Some(digest), ..manifest })?;
     cancel.during("interrupted, but the run is complete: nothing is lost");
     Ok(manifest)
 }
 
-/// The tables of a run, and their files as they will be; None for those that the run does not have.
+/// Makes something while states are saved; returns it and the seconds until it was made. A failure to save comes first.
+fn while_saving<T>(save: impl FnOnce() -> Result<()> + Send, make: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let saving = scope.spawn(save);
+        let made = make();
+        let seconds = start.elapsed().as_secs_f64();
+        joined(saving)?;
+        Ok((made?, seconds))
+    })
+}
+
+/// The tables of a run, and their files as they will be.
 pub(crate) struct MadeTables {
-    pub run: StoredRun,
-    pub tables: Tables,
-    files: Vec<(String, Option<Vec<u8>>)>,
+    pub facts: Facts,
+    pub encoded: Encoded,
 }
 
 impl MadeTables {
-    pub fn of(run: StoredRun, resources: &Resources, show: &mut dyn FnMut(usize, usize)) -> Result<MadeTables> {
-        let tables = run.tables(resources, show)?;
-        let norms = norms_table(&run.facts.norms)?;
+    pub fn of_stored(run: StoredRun, resources: &Resources, show: &mut dyn FnMut(usize, usize)) -> Result<MadeTables> {
+        let encoded = run.tables(resources, show).and_then(|tables| Encoded::of(&run.facts, tables, resources))?;
+        Ok(MadeTables { facts: run.facts, encoded })
+    }
+}
+
+/// Tables with their files; None for those that the run does not have.
+pub(crate) struct Encoded {
+    pub tables: Tables,
+    contents: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl Encoded {
+    fn of(facts: &Facts, tables: Tables, resources: &Resources) -> Result<Encoded> {
+        let norms = norms_table(&facts.norms)?;
         let all: [(&str, Option<&Table>); 8] = [
             ("layers", Some(&tables.layers)),
             ("groups", Some(&tables.groups)),
@@ -223,10 +287,10 @@ impl MadeTables {
             ("token_components", tables.token_components.as_ref()),
             ("massive", tables.massive.as_ref()),
         ];
-        let encoded = in_order(resources.threads, all.len(), |at| all[at].1.map(encoded).transpose());
+        let contents = in_order(resources.threads, all.len(), |at| all[at].1.map(encoded).transpose());
         let file = |((name, _), content): (&(&str, _), Result<Option<Vec<u8>>>)| Ok((format!("{name}.parquet"), content?));
-        let files = all.iter().zip(encoded).map(file).collect::<Result<_>>()?;
-        Ok(MadeTables { run, tables, files })
+        let contents = all.iter().zip(contents).map(file).collect::<Result<_>>()?;
+        Ok(Encoded { tables, contents })
     }
 }
 

@@ -1,5 +1,6 @@
 //! From the state of a run to its tables, few points in memory at a time.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
@@ -12,10 +13,11 @@ use layerscope_stats::measure::{
 use layerscope_stats::sketch::{HashSample, LARGEST, MassiveGroup, Sketches, TokenSamples};
 
 use super::points;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::measure::estimate::BYTES_PER_TABLE_ROW;
 use crate::process::cancel::CancelToken;
 use crate::process::system;
+use crate::process::threads::joined;
 use crate::store::facts::{Facts, PointFacts};
 
 /// The tables of a run.
@@ -60,12 +62,12 @@ pub struct Resources {
 pub trait PointSource: Sync {
     /// Bytes that it takes to make the tables of a point.
     fn memory(&self, point: &PointFacts) -> u64;
-    /// The sketches of a point, without its kept states.
-    fn state(&self, point: &PointFacts) -> Result<PointState>;
+    /// The sketches of a point, and perhaps its kept states.
+    fn state(&self, point: &PointFacts) -> Result<Cow<'_, PointState>>;
     /// Those beside the moments alone.
-    fn sketches(&self, point: &PointFacts) -> Result<Sketches>;
-    /// Its kept states: the sample, and those of chosen groups.
-    fn kept(&self, point: &PointFacts) -> Result<(HashSample, TokenSamples)>;
+    fn sketches(&self, point: &PointFacts) -> Result<Cow<'_, Sketches>>;
+    /// Its kept states, which its state may have brought: the sample, and those of chosen groups.
+    fn kept(&self, point: &PointFacts, state: &PointState) -> Result<(HashSample, TokenSamples)>;
     /// The name of a document of a kept state, by its number.
     fn document(&self, number: u64) -> Option<String>;
 }
@@ -118,12 +120,12 @@ fn point_tables(
     let state = source.state(point)?;
     let next = facts.points.get(at + 1).filter(|_| settings.families.contains(&Family::Layers));
     let next = next.map(|next| source.sketches(next)).transpose()?;
-    let (sample, tokens) = source.kept(point)?;
+    let (sample, tokens) = source.kept(point, &state)?;
     let read = start.elapsed().as_secs_f64();
     let inputs = PointInputs {
         moments: &state.moments,
         sketches: &state.sketches,
-        next: next.as_ref(),
+        next: next.as_deref(),
         sample: Some(&sample).filter(|sample| !sample.is_empty()),
         tokens: Some(&tokens).filter(|tokens| tokens.iter().next().is_some()),
     };
@@ -207,13 +209,22 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(self) -> Result<Tables> {
+        // The two long ones while the others are made.
+        let (groups, token_components, rest) = std::thread::scope(|scope| {
+            let groups = scope.spawn(|| self.groups_table());
+            let rest = scope
+                .spawn(|| Ok::<_, Error>((self.layers_table()?, self.components_table()?, self.spectra_table()?, self.tokens_table()?)));
+            let token_components = self.token_components_table();
+            (joined(groups), token_components, joined(rest))
+        });
+        let (layers, components, spectra, tokens) = rest?;
         Ok(Tables {
-            layers: self.layers_table()?,
-            groups: self.groups_table()?,
-            components: self.components_table()?,
-            spectra: self.spectra_table()?,
-            tokens: self.tokens_table()?,
-            token_components: self.token_components_table()?,
+            layers,
+            groups: groups?,
+            components,
+            spectra,
+            tokens,
+            token_components: token_components?,
             massive: self.massive_table()?,
             identities: self.identities_table()?,
             notes: self.notes,

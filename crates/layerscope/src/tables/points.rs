@@ -8,8 +8,12 @@ use crate::error::Result;
 
 /// How many of `points` are in memory at once where each takes so many bytes and so many are free: one at least, one a thread at most.
 pub fn at_once(points: usize, threads: usize, each: u64, free: u64) -> usize {
-    let fitting = usize::try_from(free / each.max(1)).unwrap_or(usize::MAX);
-    fitting.min(threads).min(points).max(1)
+    fitting(each, free).min(threads).min(points).max(1)
+}
+
+/// How many of so many bytes each fit into those that are free.
+pub fn fitting(each: u64, free: u64) -> usize {
+    usize::try_from(free / each.max(1)).unwrap_or(usize::MAX)
 }
 
 /// `work(i)` for every `i` below `count`, `at_once` of them at a time; `take(i, result)` on this thread, in order. The first error ends it.

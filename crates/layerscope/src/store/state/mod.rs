@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use crate::settings::table::Row;
 
 pub use file::StateFile;
+pub use planes::packing_bytes;
 pub use write::{Draft, encode_state, write_state};
 
 /// The version of the format, raised whenever older programs could misread what newer ones write.

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 
+use layerscope_compute::parallel::in_order;
 use layerscope_stats::sketch::{Tensor, Tensors, Values};
 
 use super::numbers;
@@ -37,15 +38,14 @@ struct Rows<'a> {
     is_narrow: bool,
 }
 
-/// All tensors of a state, packed.
-pub fn packed<'a>(tensors: &'a Tensors<'a>) -> BTreeMap<String, Packed<'a>> {
+/// All tensors of a state, packed, on so many threads.
+pub fn packed<'a>(tensors: &'a Tensors<'a>, threads: usize) -> BTreeMap<String, Packed<'a>> {
     let whole = |tensor: &'a Tensor<'a>| Packed { shape: tensor.shape.clone(), values: Source::Whole(&tensor.values) };
     let mut packed: BTreeMap<String, Packed<'a>> = tensors.0.iter().map(|(name, tensor)| (name.clone(), whole(tensor))).collect();
-    for name in tensors.0.keys() {
-        if let Some(groups) = name.strip_suffix("mean").filter(|groups| is_groups(groups)).and_then(|prefix| Groups::of(tensors, prefix)) {
-            groups.pack(name.trim_end_matches("mean"), &mut packed);
-        }
-    }
+    let prefixes = tensors.0.keys().filter_map(|name| name.strip_suffix("mean").filter(|prefix| is_groups(prefix)));
+    let groups: Vec<(&str, Groups<'a>)> = prefixes.filter_map(|prefix| Some((prefix, Groups::of(tensors, prefix)?))).collect();
+    let split = in_order(threads, groups.len(), |at| groups[at].1.split());
+    groups.iter().zip(split).for_each(|((prefix, groups), split)| groups.pack(prefix, split, &mut packed));
     packed
 }
 
@@ -78,11 +78,12 @@ impl<'a> Groups<'a> {
         (fits && unit_fits && dim > 0 && get(SINGLE).is_none()).then_some(Groups { n, norm, mean, unit, dim })
     }
 
-    fn pack(&self, prefix: &str, packed: &mut BTreeMap<String, Packed<'a>>) {
-        let (mut single, mut whole) = (Vec::new(), Vec::new());
-        for group in (0..self.n.len()).filter(|&group| self.n[group] > 0) {
-            if self.is_single(group) { &mut single } else { &mut whole }.push(group as u32);
-        }
+    /// The groups that are stored as one state, and those whose vectors are.
+    fn split(&self) -> (Vec<u32>, Vec<u32>) {
+        (0..self.n.len() as u32).filter(|&group| self.n[group as usize] > 0).partition(|&group| self.is_single(group as usize))
+    }
+
+    fn pack(&self, prefix: &str, (single, whole): (Vec<u32>, Vec<u32>), packed: &mut BTreeMap<String, Packed<'a>>) {
         let mut put =
             |name: &str, shape: Vec<usize>, values: Source<'a>| packed.insert(format!("{prefix}{name}"), Packed { shape, values });
         let rows = |of: &'a [f64], rows: &[u32], is_narrow| {

@@ -187,7 +187,7 @@ impl Part<'_> {
 impl<'a> Draft<'a> {
     /// Of tensors and what is to be known about them, on so many threads.
     pub fn of(name: &'a str, about: &About, tensors: &'a Tensors<'a>, threads: usize) -> Result<Draft<'a>> {
-        let packed = packed(tensors);
+        let packed = packed(tensors, threads);
         let header = header_of(about, &packed, threads).map_err(|source| Error::io(name.as_ref(), source))?;
         Ok(Draft { name, header, content: Content::Tensors(packed) })
     }

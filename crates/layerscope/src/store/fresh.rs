@@ -1,0 +1,121 @@
+//! A run whose files are not there yet: its tables are made of the states in memory, or of those of its legs, while the files are written.
+//!
+//! A state file holds these states to the bit, so tables made of it later are the same.
+
+use std::borrow::Cow;
+
+use layerscope_model::Point;
+use layerscope_stats::PointState;
+use layerscope_stats::sketch::{HashSample, SketchKind, Sketches, TokenSamples};
+
+use super::facts::{Facts, PointFacts};
+use super::folder::Folder;
+use super::kept_samples::KeptSamples;
+use super::point_name::PointName;
+use super::state::{Fingerprint, StateFile, packing_bytes};
+use super::stored::point_bytes;
+use super::write::{LegStates, WrittenStates, write_states};
+use crate::error::{Error, Result};
+use crate::measure::estimate::{BYTES_PER_TABLE_ROW, while_computed};
+use crate::measure::kept::Kept;
+use crate::process::system;
+use crate::tables::make::{PointSource, Resources, Tables, tables};
+use crate::tables::points::fitting;
+
+/// The states of all points of a run, and everything else that belongs to it.
+pub struct FreshRun {
+    /// Everything but the states.
+    pub facts: Facts,
+    fingerprint: Fingerprint,
+    kept: KeptSamples,
+    legs: LegStates,
+}
+
+impl FreshRun {
+    /// Of states as the legs leave them.
+    pub fn new(facts: Facts, fingerprint: Fingerprint, kept: Kept, legs: LegStates) -> FreshRun {
+        let kept = KeptSamples::new(kept, &facts);
+        FreshRun { facts, fingerprint, kept, legs }
+    }
+
+    /// Writes the two files of the run.
+    pub fn write(&self, store: &Folder, threads: usize) -> Result<WrittenStates> {
+        write_states(store, &self.fingerprint, &self.facts, self.kept.keys(), &self.legs, threads)
+    }
+
+    /// All tables.
+    pub fn tables(&self, resources: &Resources, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
+        tables(&self.facts, self, resources, show)
+    }
+
+    /// Whether tables fit beside the writing of the files; and those of as many points at once beside states in memory, of so many bytes
+    /// each, as would fit without them.
+    pub fn fits(&self, resources: &Resources, states: &[usize]) -> bool {
+        let rows = self.facts.points.len() * self.facts.groups.len() * BYTES_PER_TABLE_ROW;
+        let taken = system::resident().unwrap_or(0) + (rows + packing_bytes(resources.threads)) as u64;
+        let free = resources.memory.saturating_sub(taken);
+        let each = self.facts.points.iter().map(|point| self.memory(point)).max().unwrap_or(0);
+        let LegStates::InMemory(_) = self.legs else { return fitting(each, free) > 0 };
+        let (all, largest) = (states.iter().sum::<usize>() as u64, states.iter().max().copied().unwrap_or(0) as u64);
+        let most = resources.threads.min(self.facts.points.len());
+        let without = fitting(each + 2 * largest, free + all).clamp(1, most.max(1));
+        fitting(each, free) >= without
+    }
+
+    /// The file of a leg that has the states of a point, and what they are called there.
+    fn file<'a>(&self, files: &'a [StateFile], point: &PointFacts) -> Result<(&'a StateFile, String)> {
+        let at = point.at.stored();
+        let found = files.iter().find(|file| file.bytes(&at) > 0);
+        found.map(|file| (file, at)).ok_or_else(|| Error::refused(format!("no states of {}", point.at)))
+    }
+
+    fn in_memory<'a>(&self, states: &'a [(Point, PointState)], point: &PointFacts) -> Result<&'a PointState> {
+        let is = |at: Point| PointName::of(at, self.facts.model.layers) == point.at;
+        let found = states.iter().find(|(at, _)| is(*at)).map(|(_, state)| state);
+        found.ok_or_else(|| Error::refused(format!("no states of {}", point.at)))
+    }
+}
+
+impl PointSource for FreshRun {
+    fn memory(&self, point: &PointFacts) -> u64 {
+        let (dim, groups) = (self.facts.width_of(point), self.facts.groups.len());
+        let (state, has_covariance) = match &self.legs {
+            LegStates::InMemory(states) => (0, states.iter().any(|(_, state)| state.sketches.kinds().contains(SketchKind::Covariance))),
+            LegStates::OnDisk(files) => self.file(files, point).map_or((0, false), |(file, at)| {
+                (2 * point_bytes(file, &at, (groups, dim)), file.bytes(&format!("{at}.lenses.covariance")) > 0)
+            }),
+        };
+        let computed = while_computed(dim, self.kept.sample_len(), has_covariance);
+        (state + self.kept.memory(dim, self.facts.points.len()) + computed) as u64
+    }
+
+    fn state(&self, point: &PointFacts) -> Result<Cow<'_, PointState>> {
+        match &self.legs {
+            LegStates::InMemory(states) => self.in_memory(states, point).map(Cow::Borrowed),
+            LegStates::OnDisk(files) => {
+                let (file, at) = self.file(files, point)?;
+                Ok(Cow::Owned(PointState::decode(&mut file.read(&at)?)?))
+            }
+        }
+    }
+
+    fn sketches(&self, point: &PointFacts) -> Result<Cow<'_, Sketches>> {
+        match &self.legs {
+            LegStates::InMemory(states) => self.in_memory(states, point).map(|state| Cow::Borrowed(&state.sketches)),
+            LegStates::OnDisk(files) => {
+                let (file, at) = self.file(files, point)?;
+                Sketches::decode_from(|prefix| file.read(&format!("{at}.{prefix}"))).map(Cow::Owned)
+            }
+        }
+    }
+
+    fn kept(&self, point: &PointFacts, state: &PointState) -> Result<(HashSample, TokenSamples)> {
+        let dim = self.facts.width_of(point);
+        let states = self.kept.keys().expanded(state.kept.clone(), dim);
+        self.kept.of_point(&states.ok_or_else(|| Error::refused(format!("not as many kept states of {} as keys", point.at)))?, dim)
+    }
+
+    fn document(&self, number: u64) -> Option<String> {
+        self.kept.document(number)
+    }
+}

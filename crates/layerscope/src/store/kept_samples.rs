@@ -1,0 +1,60 @@
+//! The kept states of a run as tables take them, wherever the states are.
+
+use std::collections::HashMap;
+
+use layerscope_corpus::DocumentId;
+use layerscope_stats::sketch::{HashSample, TokenSamples};
+
+use super::facts::Facts;
+use crate::error::Result;
+use crate::measure::estimate::BYTES_PER_TOKEN_ROW;
+use crate::measure::items::document_number;
+use crate::measure::kept::Kept;
+
+/// Who the kept states are.
+pub struct KeptSamples {
+    kept: Kept,
+    /// Numbers of the chosen groups.
+    chosen: Vec<u32>,
+    /// States of each of them, at most.
+    per_group: usize,
+    /// The documents of kept states, by number.
+    documents: HashMap<u64, DocumentId>,
+}
+
+impl KeptSamples {
+    /// Of the run with these facts.
+    pub fn new(kept: Kept, facts: &Facts) -> KeptSamples {
+        let number = |raw: &String| facts.groups.iter().position(|group| group.raw == *raw).map_or(u32::MAX, |at| at as u32);
+        let documents = kept.classes.iter().flatten().map(|key| (document_number(key.item.document), key.item.document)).collect();
+        let (chosen, per_group) = (facts.chosen.iter().map(number).collect(), facts.token_states.min(kept.len()));
+        KeptSamples { kept, chosen, per_group, documents }
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> &Kept {
+        &self.kept
+    }
+
+    /// The sample, and those of chosen groups, from the states of a point, a row for every key.
+    pub fn of_point(&self, states: &[f32], dim: usize) -> Result<(HashSample, TokenSamples)> {
+        Ok((self.kept.sample(states, dim)?, self.kept.tokens(states, dim, self.per_group, &self.chosen)?))
+    }
+
+    /// States in the sample.
+    pub fn sample_len(&self) -> usize {
+        self.kept.classes.first().map_or(0, Vec::len)
+    }
+
+    /// Bytes while tables are made of a point: the states as they are read, as sorted, and in f64 with their projections; and the rows of
+    /// chosen tokens at so many points.
+    pub fn memory(&self, dim: usize, points: usize) -> usize {
+        let states = self.kept.len() * dim * size_of::<f32>();
+        6 * states + points * (self.kept.len() - self.sample_len()) * BYTES_PER_TOKEN_ROW
+    }
+
+    /// The name of a document of a kept state, by its number.
+    pub fn document(&self, number: u64) -> Option<String> {
+        self.documents.get(&number).map(DocumentId::to_string)
+    }
+}
