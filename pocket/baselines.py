@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Losses of models that only count, on the held-out sentences: what a trained model must beat.
+"""Losses of models that only count, on the test sentences: what a trained model must beat.
 
     python pocket/baselines.py --corpus sentences.txt.gz pocket/pocket-gpt pocket/pocket-bert
 
 A decoder is compared with a bigram and a 5-gram model over its own tokens (interpolated modified Kneser-Ney: Chen & Goodman 1999), in
-nats per UTF-8 byte. A masked model is compared with one that predicts a token from both its neighbours, in nats per masked token; the
-counting model sees the neighbours even where the trained one sees [MASK]. They count the sentences that the models were trained on.
+nats per UTF-8 byte. A masked model is compared with one that predicts a token from both its neighbours, in nats per token: both predict
+every token of a sentence in turn and see the others. They count the sentences that the models were trained on.
 The losses go into training.json, and the card is written anew.
 """
 
@@ -39,20 +39,20 @@ def main() -> None:
         (folder / "README.md").write_text(card.text(facts))
 
 
-def losses(folder: Path, sentences: list[str], limit: int | None = None) -> dict[str, float]:
+def losses(folder: Path, sentences: list[str]) -> dict[str, float]:
     """Of the model in `folder`, whose tokenizer is used, after counting `sentences`."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    encode = lambda lines: [encoding.ids for encoding in tokenizer.encode_batch_fast(lines, add_special_tokens=False)]
-    held_out = data.read_lines(data.HELD_OUT)[:limit]
+    encode = lambda lines: data.encode(tokenizer, lines)
+    test = data.read_lines(data.TEST)
     vocabulary = tokenizer.get_vocab_size()
     if tokenizer.token_to_id("[MASK]") is not None:
         start, end = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
         model = Neighbours(Text(encode(sentences), start, end), vocabulary)
-        text = Text(encode(held_out), start, end)
-        return {"neighbours": float(-numpy.log(model.probabilities(text, masked_places(text))).mean())}
+        text = Text(encode(test), start, end)
+        return {"neighbours": float(-numpy.log(model.probabilities(text, masked_places(text, end))).mean())}
     boundary = tokenizer.token_to_id(data.BOUNDARY)
-    counted, text = Text(encode(sentences), boundary), Text(encode(held_out), boundary)
-    size = sum(len(sentence.encode()) for sentence in held_out)
+    counted, text = Text(encode(sentences), boundary), Text(encode(test), boundary)
+    size = sum(len(sentence.encode()) for sentence in test)
     nats = lambda order: float(-numpy.log(KneserNey(counted, vocabulary, order).probabilities(text)).sum() / size)
     return {"bigram": nats(2), f"{ORDER}-gram": nats(ORDER)}
 
@@ -62,18 +62,16 @@ class Text:
 
     def __init__(self, encoded: list[list[int]], start: int, end: int | None = None):
         tail = [] if end is None else [end]
-        rows = [[start, *ids, *tail] for ids in encoded]
-        self.ids = numpy.fromiter((token for row in rows for token in row), numpy.int64)
-        self.places = numpy.concatenate([numpy.arange(len(row)) for row in rows])
-        self.begins = numpy.cumsum([0, *map(len, rows[:-1])])
+        self.ids = numpy.concatenate([piece for ids in encoded for piece in ([start], ids, tail)], dtype=numpy.int64, casting="unsafe")
+        lengths = [1 + len(ids) + len(tail) for ids in encoded]
+        self.places = numpy.concatenate([numpy.arange(length) for length in lengths])
+        self.begins = numpy.cumsum([0, *lengths[:-1]])
         self.start = start
 
 
-def masked_places(text: Text) -> numpy.ndarray:
-    """Where the tokens are that a masked model must predict."""
-    lengths = numpy.diff(numpy.append(text.begins, len(text.ids)))
-    rows = zip(text.begins, lengths, data.read_lines(data.MASK))
-    return numpy.array([begin + 1 + int(at) for begin, length, line in rows for at in line.split() if int(at) < length - 2])
+def masked_places(text: Text, end: int) -> numpy.ndarray:
+    """Where the tokens are that a masked model must predict: all but the marks."""
+    return numpy.flatnonzero((text.places > 0) & (text.ids != end))
 
 
 class KneserNey:

@@ -9,25 +9,21 @@ import tokenizers
 import torch
 import transformers
 
-from recipes import HEADS, LAYERS, WIDTH, Recipe
+from recipes import HEADS, LAYERS, Recipe
 
-#: What the loss alone would not have shown.
-LEARNING_RATE = """\
-The learning rate was chosen by hand, is the same for all five models, and was chosen by looking at the geometry of the states as well as at the loss. There was no
-systematic search. An earlier recipe used 6e-3 for the decoders. So the effects in these models were seen before the models were chosen: they illustrate what papers found
-and are not an independent test of it. Another rate may give a lower loss and a different geometry.
-[What training does](../../examples/training.md) shows the mean cosine of the states at the checkpoints of three of the models."""
+CHOSEN = """\
+By the loss on other sentences, [held-out.txt](../corpus/README.md), and by nothing else; no state was looked at. `train.py --deadline` tried these one after another,
+each over the best before it; how long the training is was not tried. The seed was the same for all. Losses are in nats per {unit}."""
 
-MASKED_RATE = """
-
-The loss alone does not reveal a model whose states have all become alike, and with LayerNorm after the residual sum this happens easily. In trials with an encoder of
-width 128 and 4,096 tokens, a rate of 2e-3 ended in collapse: mean cosine 1.0 at the loss of a unigram model. At 6e-4 the model stayed on that plateau for 1,500 steps and then
-learned. Hence the long warm-up. This model is at the loss of a unigram model at step 512, when the rate is a quarter of its maximum, and below it at every later checkpoint."""
+#: Of columns whose names say too little.
+TITLES = {"learning_rate": "AdamW's rate", "muon": "Muon's rate", "guessed": "share guessed", "shown": "of these, as [MASK]", "validation": "loss"}
 
 
-def facts(recipe: Recipe, model, corpus: dict, checkpoints: list[dict], seconds: float, device: str) -> dict:
+def facts(recipe: Recipe, model, corpus: dict, checkpoints: list[dict], tried: list[dict], seconds: float, device: str) -> dict:
+    known = {name: value for name, value in dataclasses.asdict(recipe).items() if name not in ("trials", "trial_steps", "weight")}
     return {
-        "recipe": dataclasses.asdict(recipe),
+        "recipe": known,
+        "tried": tried,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "vocabulary": model.config.vocab_size,
         "corpus": corpus,
@@ -53,24 +49,41 @@ A small trained model for trying Layerscope. It ships with the program. The text
 
 | | |
 |---|---|
-| architecture | `{recipe["family"]}`: {LAYERS} layers, {WIDTH} wide, {HEADS} heads, {recipe["positions"]} positions, tied embeddings, {facts["parameters"]:,} parameters |
+| architecture | `{recipe["family"]}`: {LAYERS} layers, {recipe["width"]} wide, {HEADS} heads, {recipe["positions"]} positions, tied embeddings, {facts["parameters"]:,} parameters |
 | tokens | {tokens}, vocabulary of {facts["vocabulary"]:,} |
 | data | {corpus["sentences"]:,} sentences of British novels of 1840-1920 ([corpus](../corpus/README.md)), {corpus["tokens"] / 1e6:.1f} M tokens, {corpus["epochs"]:.1f} epochs; sentences are independent, packed into windows of {recipe["positions"]} tokens |
-| training | {recipe["steps"]:,} steps of {recipe["positions"] * recipe["windows"]:,} tokens, AdamW {tuple(recipe["betas"])}, weight decay {recipe["weight_decay"]}, learning rate {recipe["learning_rate"]:g} after {recipe["warm_up"]:,} steps of warm-up, cosine to zero, no dropout, bf16 products, seed {recipe["seed"]} |
+| training | {recipe["steps"]:,} steps of {recipe["positions"] * recipe["windows"]:,} tokens, {optimizer(recipe)}, weight decay {recipe["weight_decay"]:g}, {recipe["warm_up"]:,} steps of warm-up, cosine to zero, no dropout, bf16 products, seed {recipe["seed"]} |
 | trained on | {facts["device"]}, torch {facts["versions"]["torch"]}, transformers {facts["versions"]["transformers"]} |
 | stored | f16 |
 | licence | CC0 1.0 for the weights; the text is in the public domain |
 
-## How the learning rate was chosen
-
-{LEARNING_RATE}{MASKED_RATE if masked else ""}
-
-## Loss on the held-out sentences
+{trials(facts)}## Loss on the test sentences
 
 {masked_losses(facts["checkpoints"]) if masked else decoder_losses(facts["checkpoints"])}
-{baselines(facts)}`evaluate.py` computed these losses with the reference library on the stored weights. A test recomputes them with Layerscope's engine.
-`training.csv` has the loss during training.
+{baselines(facts)}`evaluate.py` computed these losses with the reference library on the stored weights, on [test.txt](../corpus/README.md). A test recomputes
+them with Layerscope's engine. `training.csv` has the loss during training.
 """
+
+
+def optimizer(recipe: dict) -> str:
+    adam = f"AdamW {tuple(recipe['betas'])} at {recipe['learning_rate']:g}"
+    text = f"Muon at {recipe['muon']:g} for the matrices of the blocks and {adam} for the rest" if recipe["muon"] else adam
+    if recipe["tokenizer"] != "wordpiece":
+        return text
+    shown = "each shown as [MASK]" if recipe["shown"] == 1 else f"{recipe['shown']:.0%} of them shown as [MASK]"
+    return f"{recipe['guessed']:.0%} of the tokens to guess, {shown}, {text}"
+
+
+def trials(facts: dict) -> str:
+    """What was tried, with the losses; nothing where nothing was."""
+    tried = facts["tried"]
+    if not tried:
+        return ""
+    names = [*tried[0]]
+    rows = "".join(f"| {' | '.join(f'{row[name]:g}' for name in names)} |\n" for row in tried)
+    head = f"| {' | '.join(TITLES.get(name, name.replace('_', ' ')) for name in names)} |\n|{'---:|' * len(names)}\n"
+    unit = "masked token" if "of_unigram" in facts["checkpoints"][-1] else "UTF-8 byte"
+    return f"## How the recipe was chosen\n\n{CHOSEN.format(unit=unit)}\n\n{head}{rows}\n"
 
 
 def baselines(facts: dict) -> str:
@@ -80,7 +93,7 @@ def baselines(facts: dict) -> str:
         verdict = "which this model beats" if last["nats_per_masked_token"] < found["neighbours"] else "which this model does not reach"
         return (
             "A model that counts the same training sentences and predicts a token from both its neighbours (`baselines.py`) has "
-            f"{found['neighbours']:.4f} nats\nper masked token, {verdict}. It sees the neighbours even where this model sees [MASK].\n\n"
+            f"{found['neighbours']:.4f} nats\nper token, {verdict}. Both predict every token of a sentence in turn and see all others.\n\n"
         )
     if "bigram" in found:
         verdict = "beats both" if last["nats_per_byte"] < found["5-gram"] else "does not beat the 5-gram model"
@@ -99,5 +112,5 @@ def decoder_losses(checkpoints: list[dict]) -> str:
 def masked_losses(checkpoints: list[dict]) -> str:
     rows = "".join(f"| {row['step']} | {row['nats_per_masked_token']:.4f} | {row['of_unigram']:.4f} |\n" for row in checkpoints)
     entropy = checkpoints[-1]["unigram_entropy"]
-    head = "| step | nats per masked token | of the unigram entropy |\n|---:|---:|---:|\n"
-    return f"{head}{rows}\nThe unigram entropy of the held-out tokens is {entropy:.4f} nats.\n"
+    head = "Every token is masked in turn, alone.\n\n| step | nats per masked token | of the unigram entropy |\n|---:|---:|---:|\n"
+    return f"{head}{rows}\nThe unigram entropy of the test tokens is {entropy:.4f} nats.\n"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Losses of checkpoints on the held-out sentences, in the reference library and in f32.
+"""Losses of checkpoints on the test sentences, in the reference library and in f32.
 
     python pocket/evaluate.py pocket/pocket-gpt pocket/pocket-pythia/step512
 
 A decoder's is nats per UTF-8 byte: every token of a sentence is predicted from what stands before it, the boundary token first.
-A masked model's is nats per masked token, over the unigram entropy of the held-out tokens; corpus/held-out.mask says
-which tokens are masked, each of them by [MASK].
+A masked model's is nats per token, and that over the tokens' unigram entropy: every token of a sentence is masked in turn, alone, by
+[MASK], and predicted from all the others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import torch
@@ -23,7 +23,8 @@ from transformers.utils import logging
 
 import data
 
-IGNORED = -100
+#: Rows that run together.
+ROWS = 1024
 
 
 def main() -> None:
@@ -31,61 +32,62 @@ def main() -> None:
     parser.add_argument("checkpoints", nargs="+", type=Path)
     logging.disable_progress_bar()
     for folder in parser.parse_args().checkpoints:
-        print(folder, json.dumps(losses(folder)))
+        print(folder, json.dumps(losses(folder, data.read_lines(data.TEST))))
 
 
-def losses(folder: Path, device: str = "cpu", limit: int | None = None) -> dict[str, float]:
-    """The loss of a checkpoint whose tokenizer lies beside it or in its parent, on all held-out sentences or the first few."""
+def losses(folder: Path, sentences: list[str], device: str = "cpu") -> dict[str, float]:
+    """The loss of a checkpoint whose tokenizer lies beside it or in its parent."""
     home = next(place for place in (folder, folder.parent) if (place / "tokenizer.json").exists())
     tokenizer = Tokenizer.from_file(str(home / "tokenizer.json"))
-    sentences = data.read_lines(data.HELD_OUT)[:limit]
     masked = json.loads((folder / "config.json").read_text())["model_type"] == "bert"
     kind = AutoModelForMaskedLM if masked else AutoModelForCausalLM
     model = kind.from_pretrained(folder, dtype=torch.float32).eval().to(device)
-    encoded = [encoding.ids for encoding in tokenizer.encode_batch(sentences, add_special_tokens=masked)]
-    if masked:
-        nats, count = masked_nats(model, tokenizer, encoded)
-        entropy = unigram_entropy(token for ids in encoded for token in ids[1:-1])
-        return {"nats_per_masked_token": nats / count, "unigram_entropy": entropy, "of_unigram": nats / count / entropy}
-    boundary = tokenizer.token_to_id(data.BOUNDARY)
-    pairs = [([boundary, *ids[:-1]], ids) for ids in encoded]
-    nats, _ = total_nats(model, pairs)
-    return {"nats_per_byte": nats / sum(len(sentence.encode()) for sentence in sentences)}
-
-
-def masked_nats(model, tokenizer: Tokenizer, encoded: list[list[int]]) -> tuple[float, int]:
-    mask = tokenizer.token_to_id("[MASK]")
-    pairs = []
-    for ids, line in zip(encoded, data.read_lines(data.MASK)):
-        chosen = {int(at) + 1 for at in line.split() if int(at) < len(ids) - 2}  # counted without [CLS], never [SEP]
-        given = [mask if at in chosen else token for at, token in enumerate(ids)]
-        wanted = [token if at in chosen else IGNORED for at, token in enumerate(ids)]
-        pairs.append((given, wanted))
-    return total_nats(model, pairs)
+    return losses_of(model, tokenizer, sentences)
 
 
 @torch.no_grad()
-def total_nats(model, pairs: list[tuple[list[int], list[int]]]) -> tuple[float, int]:
-    """Sum over all wanted tokens, and their number; sequences of like length run together."""
-    total, count = 0.0, 0
-    pairs = sorted(pairs, key=lambda pair: len(pair[0]))
-    for first in range(0, len(pairs), 50):
-        some = pairs[first : first + 50]
-        longest = max(len(given) for given, _ in some)
-        pad = lambda rows, filler: torch.tensor([row + [filler] * (longest - len(row)) for row in rows], device=model.device)
-        given = pad([given for given, _ in some], 0)
-        wanted = pad([wanted for _, wanted in some], IGNORED)
-        present = pad([[1] * len(given) for given, _ in some], 0)
-        logits = model(input_ids=given, attention_mask=present).logits.double()
-        total += torch.nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORED, reduction="sum").item()
-        count += int((wanted != IGNORED).sum())
-    return total, count
+def losses_of(model, tokenizer: Tokenizer, sentences: list[str]) -> dict[str, float]:
+    masked = tokenizer.token_to_id("[MASK]") is not None
+    encoded = [encoding.ids for encoding in tokenizer.encode_batch(sentences, add_special_tokens=masked)]
+    if masked:
+        words = [token for ids in encoded for token in ids[1:-1]]
+        nats = sum(masked_nats(model, rows, tokenizer.token_to_id("[MASK]")) for rows in of_like_length(encoded, model.device))
+        entropy = unigram_entropy(words)
+        return {"nats_per_masked_token": nats / len(words), "unigram_entropy": entropy, "of_unigram": nats / len(words) / entropy}
+    boundary = tokenizer.token_to_id(data.BOUNDARY)
+    rows = of_like_length([[boundary, *ids] for ids in encoded], model.device)
+    return {"nats_per_byte": sum(decoder_nats(model, some) for some in rows) / sum(len(sentence.encode()) for sentence in sentences)}
 
 
-def unigram_entropy(tokens) -> float:
+def of_like_length(encoded: list[list[int]], device) -> list[torch.Tensor]:
+    groups = defaultdict(list)
+    for ids in encoded:
+        groups[len(ids)].append(ids)
+    return [torch.tensor(group, device=device) for group in groups.values()]
+
+
+def decoder_nats(model, rows: torch.Tensor) -> float:
+    """Of all tokens but the first."""
+    logits = model(input_ids=rows[:, :-1]).logits
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).double(), rows[:, 1:].flatten(), reduction="sum").item()
+
+
+def masked_nats(model, sentences: torch.Tensor, mask: int) -> float:
+    """Of every token between [CLS] and [SEP], each masked alone."""
+    total, length = 0.0, sentences.shape[1]
+    wanted = sentences[:, 1:-1].flatten()
+    place = torch.arange(1, length - 1, device=sentences.device).repeat(len(sentences))
+    rows = sentences.repeat_interleave(length - 2, dim=0).scatter(1, place[:, None], mask)
+    for some, at, token in zip(rows.split(ROWS), place.split(ROWS), wanted.split(ROWS)):
+        states = model.bert(input_ids=some).last_hidden_state
+        logits = model.cls(states[torch.arange(len(some), device=some.device), at])
+        total += torch.nn.functional.cross_entropy(logits.double(), token, reduction="sum").item()
+    return total
+
+
+def unigram_entropy(tokens: list[int]) -> float:
     counts = Counter(tokens)
-    total = sum(counts.values())
-    return -sum(count / total * math.log(count / total) for count in counts.values())
+    return -sum(count / len(tokens) * math.log(count / len(tokens)) for count in counts.values())
 
 
 if __name__ == "__main__":

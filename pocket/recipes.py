@@ -1,4 +1,4 @@
-"""The five models: same width, depth and data, so that only the architecture, or the tokens, differ."""
+"""The five models: same depth and data, so that the architecture, the tokens or, in pocket-pythia, the width differ."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import transformers
 
-WIDTH = 80
 LAYERS = 6
-HEADS = 5
-VOCABULARY = 2048
+HEADS = 4
+VOCABULARY = 4096
+
+Changes = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -20,20 +21,30 @@ class Recipe:
     what: str
     family: str
     tokenizer: str
-    learning_rate: float
     steps: int
+    #: Of AdamW: of all weights, or where there is Muon, of embeddings, biases and norms.
+    learning_rate: float = 1e-3
+    #: Of Muon, which then trains the matrices of the blocks; 0 is without.
+    muon: float = 0.0
+    width: int = 128
     #: The checkpoints that are kept besides the last.
     kept: tuple[int, ...] = ()
     positions: int = 128
     #: Windows per step.
-    windows: int = 256
+    windows: int = 128
     #: Steps of linear warm-up; after it the learning rate falls with a cosine to zero.
-    warm_up: int = 128
+    warm_up: int = 256
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.1
     seed: int = 1
-    #: How many of the held-out sentences a checkpoint is measured on; None is all.
-    held_out: int | None = None
+    #: The share of tokens that a masked model must guess, and the share of these that show [MASK].
+    guessed: float = 0.15
+    shown: float = 1.0
+    #: What is tried before the training, for `trial_steps` each, over the best that was found before.
+    trials: tuple[Changes, ...] = ()
+    trial_steps: int = 1000
+    #: Of the time for training, against the other models'.
+    weight: float = 1.0
 
     @property
     def masked(self) -> bool:
@@ -42,14 +53,6 @@ class Recipe:
     def tokens_per_step(self) -> int:
         return self.positions * self.windows
 
-    def schedule(self, full: bool) -> list[int]:
-        """Steps at which a checkpoint is written. In full: 0, the powers of two, and every sixteenth of the run."""
-        steps = {*self.kept, self.steps}
-        if full:
-            steps |= {0, *(1 << power for power in range(self.steps.bit_length()))}
-            steps |= {self.steps * part // 16 for part in range(1, 17)}
-        return sorted(step for step in steps if step <= self.steps)
-
     def model(self, vocabulary: int):
         """The reference library's own model, freshly initialized."""
         return MODELS[self.family](self, vocabulary)
@@ -57,7 +60,7 @@ class Recipe:
 
 def gpt2(recipe: Recipe, vocabulary: int):
     config = transformers.GPT2Config(
-        vocab_size=vocabulary, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=recipe.positions,
+        vocab_size=vocabulary, n_embd=recipe.width, n_layer=LAYERS, n_head=HEADS, n_positions=recipe.positions,
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, bos_token_id=0, eos_token_id=0,
     )
     return transformers.GPT2LMHeadModel(config)
@@ -65,18 +68,18 @@ def gpt2(recipe: Recipe, vocabulary: int):
 
 def gpt_neox(recipe: Recipe, vocabulary: int):
     config = transformers.GPTNeoXConfig(
-        vocab_size=vocabulary, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
-        intermediate_size=4 * WIDTH, max_position_embeddings=recipe.positions, tie_word_embeddings=True,
+        vocab_size=vocabulary, hidden_size=recipe.width, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+        intermediate_size=4 * recipe.width, max_position_embeddings=recipe.positions, tie_word_embeddings=True,
         use_cache=False, bos_token_id=0, eos_token_id=0,
     )
     return transformers.GPTNeoXForCausalLM(config)
 
 
 def llama(recipe: Recipe, vocabulary: int):
-    # The gated feed-forward has three matrices; 216 gives it the size of the others' two of 320.
+    # The gated feed-forward has three matrices; 344 gives it the size of the others' two of 512.
     config = transformers.LlamaConfig(
-        vocab_size=vocabulary, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
-        intermediate_size=216, max_position_embeddings=recipe.positions, tie_word_embeddings=True,
+        vocab_size=vocabulary, hidden_size=recipe.width, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+        intermediate_size=344, max_position_embeddings=recipe.positions, tie_word_embeddings=True,
         use_cache=False, bos_token_id=0, eos_token_id=0,
     )
     return transformers.LlamaForCausalLM(config)
@@ -84,35 +87,48 @@ def llama(recipe: Recipe, vocabulary: int):
 
 def bert(recipe: Recipe, vocabulary: int):
     config = transformers.BertConfig(
-        vocab_size=vocabulary, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
-        intermediate_size=4 * WIDTH, max_position_embeddings=recipe.positions, type_vocab_size=1,
+        vocab_size=vocabulary, hidden_size=recipe.width, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+        intermediate_size=4 * recipe.width, max_position_embeddings=recipe.positions, type_vocab_size=1,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, use_cache=False,
     )
-    return transformers.BertForMaskedLM(config)
+    model = transformers.BertForMaskedLM(config)
+    # There is one kind of segment; the embeddings of positions can say what its own would.
+    model.bert.embeddings.token_type_embeddings.weight.requires_grad_(False).zero_()
+    return model
 
 
 MODELS = {"gpt2": gpt2, "gpt_neox": gpt_neox, "llama": llama, "bert": bert}
 
+ADAM = ({"learning_rate": 1e-3, "muon": 0.0}, {"learning_rate": 3e-3})
+MUON = ({"learning_rate": 3e-3, "muon": 0.01}, {"learning_rate": 3e-3, "muon": 0.02}, {"learning_rate": 3e-3, "muon": 0.04})
+
+# Rates, shares and decays are what these trials chose; the numbers of steps were not tried.
 RECIPES = [
     Recipe(
-        "pocket-gpt", "GPT-2's architecture: LayerNorm before attention and feed-forward, learned positions",
-        "gpt2", "bpe", 1e-3, 16384, kept=(0, 32, 512),
+        "pocket-pythia", "Pythia's architecture: rotary positions, attention and feed-forward in parallel",
+        "gpt_neox", "bpe", 16384, learning_rate=3e-3, muon=0.04, width=64, kept=(0, 8, 32, 128, 512, 1024, 2048, 4096, 8192),
+        trials=(*ADAM, *MUON), weight=0.8,
     ),
     Recipe(
-        "pocket-pythia", "Pythia's architecture: rotary positions, attention and feed-forward in parallel",
-        "gpt_neox", "bpe", 1e-3, 16384, kept=(0, 8, 32, 128, 512, 2048, 8192),
+        "pocket-bert", "BERT's architecture: an encoder with LayerNorm after every residual sum, a masked language model",
+        "bert", "wordpiece", 56320, learning_rate=3e-3, muon=0.01, betas=(0.9, 0.98), warm_up=1024, weight_decay=0.01, guessed=0.25, shown=0.8,
+        trials=(
+            {"learning_rate": 1e-3, "muon": 0.0, "guessed": 0.15, "shown": 0.8, "warm_up": 1024, "weight_decay": 0.01}, {"shown": 1.0},
+            {"learning_rate": 2e-3}, *MUON,
+            {"guessed": 0.25}, {"weight_decay": 0.1},
+        ),
+        trial_steps=2000, weight=5.0,
+    ),
+    Recipe(
+        "pocket-gpt", "GPT-2's architecture: LayerNorm before attention and feed-forward, learned positions",
+        "gpt2", "bpe", 16896, learning_rate=3e-3, muon=0.04, trials=(*ADAM, *MUON), weight=1.7,
     ),
     Recipe(
         "pocket-llama", "LLaMA's architecture: RMSNorm, rotary positions, gated feed-forward, no biases",
-        "llama", "bpe", 1e-3, 16384,
-    ),
-    # LayerNorm after the residual sum needs a long warm-up and a small learning rate: in trials it collapsed at 2e-3 (see card.py).
-    Recipe(
-        "pocket-bert", "BERT's architecture: an encoder with LayerNorm after every residual sum, a masked language model",
-        "bert", "wordpiece", 1e-3, 16384, kept=(0, 512, 2048), warm_up=2048, betas=(0.9, 0.98), weight_decay=0.01,
+        "llama", "bpe", 16384, learning_rate=3e-3, muon=0.02, trials=(*ADAM, *MUON), weight=1.7,
     ),
     Recipe(
         "pocket-char", "pocket-gpt over single bytes",
-        "gpt2", "bytes", 1e-3, 16384, positions=512, windows=128,
+        "gpt2", "bytes", 12288, learning_rate=3e-3, muon=0.04, positions=512, windows=32, trials=(*ADAM, *MUON), weight=1.4,
     ),
 ]

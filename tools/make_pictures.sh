@@ -22,7 +22,7 @@ $PROGRAM report $RUNS $WORK/training --out $WORK/report.html > /dev/null
 
 source tools/browser.sh
 # The, said, heart and once are pinned.
-"$BROWSER_PYTHON" tools/picture_of_page.py $WORK/report.html 'tokens?run=0&at=3&pin=184,278,641,683' docs/images/page.png 1440 1040
+"$BROWSER_PYTHON" tools/picture_of_page.py $WORK/report.html 'tokens?run=0&at=3&pin=184,278,640,682' docs/images/page.png 1440 1040
 cp $WORK/figures/fig2.png docs/images/variance-against-norm.png
 cp $WORK/figures/fig1.png docs/images/projected-states.png
 cp $WORK/figures/shape3.png docs/images/training.png

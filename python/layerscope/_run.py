@@ -63,7 +63,7 @@ class Run:
     >>> import layerscope as ls
     >>> run = ls.measure("pocket-gpt", corpus="pocket/corpus/held-out.txt", limit=50, frequency="2:1000")
     >>> run
-    pocket-gpt (...), 6 layers of width 80
+    pocket-gpt (...), 6 layers of width 128
     ...
     >>> run.value("mean_cosine", layer=6, point="final_norm") < 1
     True

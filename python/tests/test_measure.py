@@ -146,7 +146,7 @@ def test_a_run_draws_itself(run, tmp_path, monkeypatch):
     with pytest.raises(ls.UsageError, match="only `token` is not understood .did you mean `tokens`"):
         run.report(tmp_path / "some.html", only="token")
     shown = run._repr_html_()
-    assert shown.startswith("<pre>pocket-bert (bert), 6 layers of width 80") and "<svg" in shown
+    assert shown.startswith("<pre>pocket-bert (bert), 6 layers of width 128") and "<svg" in shown
     assert run.layers._repr_html_().count("<tr>") == 11
     assert repr(run) == run.summary()
     assert pickle.loads(pickle.dumps(run)).layers["value"] == run.layers["value"]

@@ -203,9 +203,9 @@ fn without_gamma_and_beta_q_is_the_width_after_every_norm() {
     assert_eq!(q.len(), 7);
     for (layer, _, q) in q {
         // The variance is divided by itself plus epsilon, so that Q is below the width by a hair.
-        assert!(q <= 80.0 + 1e-3 && q > 80.0 - 1e-3, "layer {layer}: Q is {q}");
+        assert!(q <= 128.0 + 1e-3 && q > 128.0 - 1e-3, "layer {layer}: Q is {q}");
     }
-    assert!(values(&run, "predicted_q").iter().all(|(_, _, q)| *q == 80.0));
+    assert!(values(&run, "predicted_q").iter().all(|(_, _, q)| *q == 128.0));
     let altered = "norm:gamma=1; norm:beta=0";
     assert_eq!(run.manifest.model.altered.as_deref(), Some(altered));
     assert_eq!(run.manifest.setting("ablate").and_then(|value| value.as_str()), Some(altered));

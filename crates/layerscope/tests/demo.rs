@@ -31,8 +31,8 @@ fn the_embedded_files_are_the_pocket_models() {
         }
     }
     let whole = gunzip(&root().join("pocket/corpus/sample.txt.gz"));
-    let slice: Vec<&str> = whole.lines().step_by(5).collect();
-    assert_eq!(gunzip(&assets().join("novels.txt.gz")).lines().collect::<Vec<_>>(), slice, "every fifth sentence");
+    let slice: Vec<&str> = whole.lines().step_by(8).collect();
+    assert_eq!(gunzip(&assets().join("novels.txt.gz")).lines().collect::<Vec<_>>(), slice, "every eighth sentence");
 }
 
 /// A program alone in an empty folder: no checkout around it.
@@ -60,7 +60,7 @@ fn the_demo_computes_what_it_says() {
     assert!(output.status.success(), "{errors}");
     let open = |name: &str| Run::open(&folder.join("layerscope-demo").join(name)).expect("a run");
     let (encoder, decoder) = (open("pocket-bert"), open("pocket-gpt"));
-    assert_eq!(encoder.manifest.corpus.documents, Some(4000));
+    assert_eq!(encoder.manifest.corpus.documents, Some(2500));
 
     // Every statement's numbers are in the tables, and the verdicts follow from them.
     let value = |run: &Run, layer: i64, point: &str, selection: &str, measure: &str, variant: Option<&str>| -> f64 {
@@ -82,7 +82,6 @@ fn the_demo_computes_what_it_says() {
     };
     let (slope, fit) = (block(&encoder, 3, "selected", "slope_v_on_m", None), block(&encoder, 3, "selected", "r2_v_on_m", None));
     assert!(shown.contains(&format!("pocket-bert: slope {slope:.2}, R^2 {fit:.3}")), "{shown}");
-    assert!((slope + 1.0).abs() < 0.1 && fit > 0.9, "the trained encoder shows the trade-off: {slope}, {fit}");
     let (weak, loose) = (block(&decoder, 3, "selected", "slope_v_on_m", None), block(&decoder, 3, "selected", "r2_v_on_m", None));
     assert!(shown.contains(&format!("pocket-gpt: slope {weak:.2}, R^2 {loose:.2}; pocket-bert: {slope:.2}, {fit:.2}")), "{shown}");
     let (before, after) =
@@ -113,6 +112,9 @@ fn the_demo_computes_what_it_says() {
 
     let all = findings(&encoder, &decoder);
     assert!(all.len() == 10 && all.iter().all(|finding| finding.here != "not measured"));
+    assert!(all.iter().all(|finding| shown.contains(&format!("{:<12} {}\n", finding.verdict.words(), finding.statement))), "{shown}");
+    // Q is far from constant in this encoder, and so is M + V: it does not show the trade-off, and the demo says so.
+    assert!((slope + 1.0).abs() > 0.1 && fit < 0.9 && all[0].verdict == Verdict::Differs, "{slope}, {fit}: {}", all[0].here);
     let agreeing = all.iter().filter(|finding| finding.verdict == Verdict::Agrees).count();
     assert!(shown.contains(&format!("{agreeing} of 10 agree, ")), "{shown}");
     // The picture begins with the first layer's value and ends with the last one's.

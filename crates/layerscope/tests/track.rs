@@ -178,16 +178,16 @@ fn a_checkpoint_that_disappears_in_mid_run_is_missing() {
 
 #[test]
 fn strangers_and_globs_that_match_nothing_are_refused() {
-    let folder = training("track-strange-model", &[("step1", "pocket-pythia/step8"), ("step2", "pocket-gpt/step512")]);
+    let folder = training("track-strange-model", &[("step1", "pocket-pythia/step8"), ("step2", "pocket-gpt")]);
     let out = empty_folder("track-strange");
     let outcome = tracked(folder.to_str().expect("UTF-8"), "step*", &out);
     assert_eq!(outcome.status, 5, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("step2 is not of the same model as step1: its family"), "{}", outcome.stderr);
     assert!(!out.join("steps").exists(), "nothing was measured");
-    let folder = training("track-other-tokens", &[("step1", "pocket-gpt/step512"), ("step2", "pocket-char/step16384")]);
+    let folder = training("track-other-tokens", &[("step1", "pocket-gpt"), ("step2", "pocket-char")]);
     let outcome = tracked(folder.to_str().expect("UTF-8"), "step*", &out);
     assert_eq!(outcome.status, 5, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("step2 is not of the same model as step1: its vocabulary is 257, not 2048"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("step2 is not of the same model as step1: its vocabulary is 257, not 4096"), "{}", outcome.stderr);
     let outcome = tracked("pocket/pocket-pythia", "epoch*", &out);
     assert_eq!(outcome.status, 2, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("`epoch*` matches none"), "{}", outcome.stderr);
@@ -199,7 +199,8 @@ fn strangers_and_globs_that_match_nothing_are_refused() {
 #[test]
 fn the_memory_of_a_trajectory_is_estimated_once() {
     let out = empty_folder("track-estimate");
-    let loud: Vec<&str> = arguments("pocket/pocket-gpt", "step*", &out).into_iter().filter(|argument| *argument != "--quiet").collect();
+    let steps = "step0,step8,step32,step128";
+    let loud: Vec<&str> = arguments("pocket/pocket-pythia", steps, &out).into_iter().filter(|argument| *argument != "--quiet").collect();
     let outcome = layerscope(&loud);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
     assert_eq!(outcome.stderr.matches("memory estimate").count(), 1, "{}", outcome.stderr);
@@ -221,14 +222,15 @@ fn one_tokenizer_serves_all() {
 #[test]
 fn weights_over_checkpoints_have_the_rows_of_each() {
     let out = empty_folder("track-weights");
-    let outcome = layerscope(&["weights", "--model", "pocket/pocket-gpt", "--revisions", "step*", "--out", out.to_str().expect("UTF-8")]);
+    let steps = "step0,step32,step512,step16384";
+    let outcome = layerscope(&["weights", "--model", "pocket/pocket-pythia", "--revisions", steps, "--out", out.to_str().expect("UTF-8")]);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
     let [layers, norms, projections] =
         ["layers", "norms", "projections"].map(|name| parquet::read(&out.join(format!("{name}.parquet"))).expect("a table"));
-    assert_eq!(projections.rows(), 4 * 2 * 2048, "every token of both matrices at every step");
+    assert_eq!(projections.rows(), 4 * 2 * 4096, "every token of both matrices at every step");
     for (revision, step) in [("step0", 0), ("step32", 32), ("step512", 512), ("step16384", 16384)] {
         let single = empty_folder("track-weights-single");
-        let model = format!("pocket/pocket-gpt/{revision}");
+        let model = format!("pocket/pocket-pythia/{revision}");
         assert_eq!(layerscope(&["weights", "--model", &model, "--out", single.to_str().expect("UTF-8")]).status, 0);
         for (table, name) in [(&layers, "layers.parquet"), (&norms, "norms.parquet"), (&projections, "projections.parquet")] {
             let single = parquet::read(&single.join(name)).expect("a table");
@@ -240,7 +242,7 @@ fn weights_over_checkpoints_have_the_rows_of_each() {
 #[test]
 fn the_final_norm_is_shown_as_a_difference() {
     let out = empty_folder("track-final-norm");
-    assert_eq!(tracked("pocket/pocket-gpt", "step0,step512", &out).status, 0);
+    assert_eq!(tracked("pocket/pocket-pythia", "step0,step512", &out).status, 0);
     let shown = layerscope(&["show", out.to_str().expect("UTF-8"), "--table", "final-norm", "--format", "json"]);
     assert_eq!(shown.status, 0, "{}", shown.stderr);
     let rows: Vec<serde_json::Value> = serde_json::from_str(&shown.stdout).expect("JSON");

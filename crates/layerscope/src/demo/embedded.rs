@@ -15,7 +15,7 @@ type File = (&'static str, &'static [u8]);
 /// The embedded models: name and files.
 const MODELS: [(&str, [File; 4]); 2] = include!("../../assets/models.in");
 
-/// Every fifth sentence of the pocket corpus.
+/// Every eighth sentence of the pocket corpus.
 const NOVELS: &[u8] = include_bytes!("../../assets/novels.txt.gz");
 
 /// The embedded models by name: a post-norm encoder first, then a pre-norm decoder.

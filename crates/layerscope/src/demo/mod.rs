@@ -27,6 +27,10 @@ const FINDINGS: &str = "findings.md";
 const FIGURES: &str = "figures";
 const PAGE: &str = "report.html";
 
+/// Two batches of 4,096, which tell how much the anisotropy varies. The intrinsic dimension compares all pairs: more would take most of
+/// the time.
+const SAMPLE_STATES: usize = 8_192;
+
 /// What the demonstration leaves.
 #[derive(Debug)]
 pub struct Demo {
@@ -52,6 +56,7 @@ pub fn run(out: &Path, threads: Option<usize>, cancel: &CancelToken, show: &mut 
         let folder_of_run = out.join(name);
         let corpus = [text.to_string_lossy().into_owned()];
         let settings = Settings::new(name, corpus, &folder_of_run.to_string_lossy()).set("overwrite", true)?;
+        let settings = settings.set("sample_states", SAMPLE_STATES)?;
         let settings = threads.map_or(Ok(settings.clone()), |count| settings.set("threads", count))?;
         show(Event::Part { number, of: embedded::NAMES.len() });
         show(Event::note(format!("measuring {name}")));
