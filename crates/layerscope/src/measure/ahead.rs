@@ -12,6 +12,11 @@ use crate::error::Result;
 /// More than this is not kept: whoever reads long documents waits longer for everything else.
 const MOST_BYTES: usize = 128 << 20;
 
+/// How much is kept, at most, of so many bytes.
+pub fn most_bytes(bytes: u64) -> u64 {
+    bytes.min(MOST_BYTES as u64)
+}
+
 /// The rows of the first batches of a run whose sequences are those with which the pilot begins, as far as their states, of so many bytes a
 /// row, are worth keeping. `batch` gives batch after batch until there is none.
 pub fn shared_batches(pilot: &[Items], row_bytes: usize, batch: impl Fn(usize) -> Result<Option<Items>>) -> Result<Vec<Range<usize>>> {

@@ -6,6 +6,7 @@ use layerscope_model::{Model, leg_memory, workspace_memory};
 use layerscope_stats::sketch::SketchKind;
 use layerscope_stats::{Accumulate, PointShape};
 
+use super::ahead::most_bytes;
 use super::plan::Plan;
 use super::route::{Order, Route, Way, stretches};
 use super::workers::left_early;
@@ -69,6 +70,8 @@ pub struct Sizes {
     pub largest_batch: usize,
     /// Workers.
     pub threads: usize,
+    /// Rows of the pilot.
+    pub pilot: usize,
 }
 
 impl Sizes {
@@ -95,7 +98,7 @@ pub struct Share {
 }
 
 /// An estimate in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
     /// What is there already, the model apart, and the workers' buffers.
     pub fixed: u64,
@@ -107,6 +110,10 @@ pub struct Estimate {
     pub massive: u64,
     /// Points that have some.
     pub massive_points: usize,
+    /// The pilot's states of one point; 0 where a device of its own computes them, which would have to send them here and back.
+    pub pilot: u64,
+    /// Whether the run keeps those: where there is room, which is no reason for another leg.
+    pub keeps_pilot: bool,
     /// What there is while the tables are made, when model and workers are gone.
     pub finishing: u64,
     /// The finished run on disk.
@@ -129,6 +136,7 @@ impl Estimate {
         let point = if own.is_some() { sizes.state.bytes() } else { device.point_memory(&sizes.state).host };
         let early = if own.is_some() { 0 } else { rows * dim * size_of::<f32>() + device.space_memory(sketches, rows, dim).host };
         let massive = sizes.state.massive_bytes();
+        let pilot = if own.is_some() { 0 } else { sizes.pilot * dim * size_of::<f32>() };
         // Kept states as read, and sorted into the sample and the chosen tokens.
         let kept = (sizes.sample + sizes.tokens) * dim * size_of::<f32>();
         let token_rows = sizes.points * sizes.tokens * BYTES_PER_TOKEN_ROW;
@@ -144,6 +152,8 @@ impl Estimate {
             point: point as u64,
             massive: massive as u64,
             massive_points: sizes.points,
+            pilot: pilot as u64,
+            keeps_pilot: false,
             finishing: resident + tables as u64 + SLACK,
             disk: sizes.disk(),
             peak: system::peak().unwrap_or(0),
@@ -164,12 +174,7 @@ impl Estimate {
             fixed: (worker.device * sizes.threads) as u64,
             shares: way.segments.iter().map(share).collect(),
             point: device.point_memory(&sizes.state).device as u64,
-            massive: 0,
-            massive_points: 0,
-            finishing: 0,
-            disk: 0,
-            peak: 0,
-            device: None,
+            ..Estimate::default()
         };
         Some((Box::new(estimate), free))
     }
@@ -185,8 +190,14 @@ impl Estimate {
         Estimate { massive_points: points, ..self }
     }
 
+    /// The same keeping the states of the pilot, if there is room.
+    pub fn keeping_pilot(self, legs: &[usize], limit: Option<u64>) -> Estimate {
+        let keeping = Estimate { keeps_pilot: self.pilot > 0, ..self.clone() };
+        if keeping.fits(legs, limit) { keeping } else { self }
+    }
+
     /// The most that a run with these legs will occupy: the weights and states of a leg, with the weights of the next one as they are
-    /// read and the states of the last one as they are written.
+    /// read and the states of the last one as they are written. What is kept of the pilot is there twice before the first states are.
     pub fn total(&self, legs: &[usize]) -> u64 {
         let shares: Vec<Share> = legs
             .iter()
@@ -199,7 +210,8 @@ impl Estimate {
         let at = |leg: usize| {
             let next = shares.get(leg + 1).map_or(0, |next| next.weights + next.weights / LARGEST_MATRIX);
             let last = leg.checked_sub(1).map_or(0, |last| shares[last].points);
-            shares[leg].weights + next + states(shares[leg].points + last)
+            let pilot = if self.keeps_pilot { most_bytes(self.pilot * shares[leg].points as u64) } else { 0 };
+            shares[leg].weights + next + (states(shares[leg].points + last) + pilot).max(states(last) + 2 * pilot)
         };
         let running = (0..shares.len()).map(at).max().unwrap_or(0);
         let finishing = self.finishing + 2 * self.massive * u64::from(self.massive_points > 0);
@@ -341,7 +353,7 @@ mod tests {
 
     fn estimate() -> Estimate {
         let shares = vec![Share { weights: 30, points: 1 }; 7];
-        Estimate { fixed: 100, shares, point: 50, massive: 25, massive_points: 0, finishing: 120, disk: 0, peak: 0, device: None }
+        Estimate { fixed: 100, shares, point: 50, massive: 25, pilot: 4, finishing: 120, ..Estimate::default() }
     }
 
     #[test]
@@ -392,5 +404,20 @@ mod tests {
         // 100 + 7 * (30 + 50) + 2 * 25, and one part in 33 more.
         assert_eq!(massive.total(&[7]), 710 + 710 / MARGIN);
         assert_eq!(estimate().with_massive(0), estimate());
+    }
+
+    #[test]
+    fn the_pilots_states_are_kept_where_there_is_room() {
+        let total = |bytes: u64| bytes + bytes / MARGIN;
+        let all = estimate().keeping_pilot(&[7], None);
+        assert_eq!(all.total(&[7]), total(660 + 7 * 4));
+        assert_eq!(estimate().keeping_pilot(&[7], Some(708)), all);
+        assert_eq!(estimate().keeping_pilot(&[7], Some(707)), estimate(), "there is no room");
+        assert_eq!(all.total(&[1; 7]), total(270 + 4), "of one leg at a time");
+        // Before there are states, what is kept is there twice.
+        let small = Estimate { point: 1, finishing: 0, ..estimate() }.keeping_pilot(&[7], None);
+        assert_eq!(small.total(&[7]), total(100 + 7 * 30 + 2 * 7 * 4));
+        let none = Estimate { pilot: 0, ..estimate() };
+        assert_eq!(none.clone().keeping_pilot(&[7], None), none);
     }
 }

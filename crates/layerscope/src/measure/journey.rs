@@ -131,7 +131,8 @@ impl<'a> Journey<'a> {
         let timings = self.work.timings();
         let mut loaded = timings.time(Phase::Load, || loading.map(|loading| loading.end(self.cancel, self.show)).transpose())?;
         let single_groups = spool.groups().iter().filter(|group| group.count == 1).count();
-        let estimate = self.estimate(&device, way, &batches, (&kept, single_groups), &shapes, loaded.as_ref());
+        let (pilot, isa) = (Pilot::new(spool, device.workers(plan.threads))?, device.describe());
+        let estimate = self.estimate(&device, way, &batches, (&kept, single_groups, &pilot), &shapes, loaded.as_ref());
         timings.time(Phase::Load, || hashed(bound, self.cancel, self.show))?;
         let fingerprint: Fingerprint = with_corpus(bound.fingerprint()?, spool);
         let resumable: Fingerprint = fingerprint.clone().into_iter().chain(bound.order()).collect();
@@ -140,7 +141,7 @@ impl<'a> Journey<'a> {
             loaded = None;
             system::release_freed();
         }
-        let (pilot, isa) = (Pilot::new(spool, device.workers(plan.threads))?, device.describe());
+        let estimate = estimate.keeping_pilot(&route.legs, self.limit());
         let shared = Shared {
             route: &route,
             estimate: &estimate,
@@ -209,7 +210,7 @@ impl<'a> Journey<'a> {
         device: &D,
         way: &Way,
         batches: &BatchPlan,
-        (kept, single_groups): (&Kept, usize),
+        (kept, single_groups, pilot): (&Kept, usize, &Pilot),
         shapes: &[PointShape],
         loaded: Option<&Transformer<D>>,
     ) -> Estimate {
@@ -220,7 +221,8 @@ impl<'a> Journey<'a> {
         let state = PointShape { dim, previous: (shapes.len() > 1).then_some(dim), ..shapes[0] };
         let (sample, threads) = (kept.classes[0].len(), device.workers(plan.threads));
         let (tokens, largest_batch) = (kept.len() - sample, batches.largest_from(self.work.reached()));
-        let sizes = Sizes { state, sample, tokens, single_groups, points: shapes.len(), largest_batch, threads };
+        let sizes =
+            Sizes { state, sample, tokens, single_groups, points: shapes.len(), largest_batch, threads, pilot: pilot.tokens() as usize };
         Estimate::new(device, model, way, &sizes, system::resident().unwrap_or(0).saturating_sub(early))
     }
 

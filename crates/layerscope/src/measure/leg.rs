@@ -172,9 +172,8 @@ impl LegRun<'_> {
         let timings = journey.work.timings();
         let (cancel, show) = (journey.cancel, &mut *journey.show);
         let widths: Vec<usize> = points.iter().map(|at| bound.model.spec.width_at(*at)).collect();
-        // A device of its own would have to send the states here and back.
         let leaves_known = leaving.is_none() || points.last() == Some(&self.segment.leg.to);
-        let keeps = leaves_known && transformer.backend().free_memory().is_none();
+        let keeps = leaves_known && shared.estimate.keeps_pilot;
         let (batches, row_bytes) = (shared.batches, widths.iter().sum::<usize>() * size_of::<f32>());
         let batch = |at: usize| (at < batches.len()).then(|| Ok(Items::new(shared.spool.batch(batches, at)?))).transpose();
         let known = if keeps { shared_batches(shared.pilot.batches(), row_bytes, batch)? } else { Vec::new() };

@@ -13,7 +13,7 @@ use super::folder::Folder;
 use super::kept_samples::KeptSamples;
 use super::point_name::PointName;
 use super::state::{Fingerprint, StateFile, packing_bytes};
-use super::stored::point_bytes;
+use super::stored::memory_for_tables;
 use super::write::{LegStates, WrittenStates, write_states};
 use crate::error::{Error, Result};
 use crate::measure::estimate::{BYTES_PER_TABLE_ROW, while_computed};
@@ -78,15 +78,17 @@ impl FreshRun {
 
 impl PointSource for FreshRun {
     fn memory(&self, point: &PointFacts) -> u64 {
-        let (dim, groups) = (self.facts.width_of(point), self.facts.groups.len());
-        let (state, has_covariance) = match &self.legs {
-            LegStates::InMemory(states) => (0, states.iter().any(|(_, state)| state.sketches.kinds().contains(SketchKind::Covariance))),
-            LegStates::OnDisk(files) => self.file(files, point).map_or((0, false), |(file, at)| {
-                (2 * point_bytes(file, &at, (groups, dim)), file.bytes(&format!("{at}.lenses.covariance")) > 0)
-            }),
-        };
-        let computed = while_computed(dim, self.kept.sample_len(), has_covariance);
-        (state + self.kept.memory(dim, self.facts.points.len()) + computed) as u64
+        match &self.legs {
+            LegStates::InMemory(states) => {
+                let dim = self.facts.width_of(point);
+                let has_covariance = states.iter().any(|(_, state)| state.sketches.kinds().contains(SketchKind::Covariance));
+                let computed = while_computed(dim, self.kept.sample_len(), has_covariance);
+                (self.kept.memory(dim, self.facts.points.len()) + computed) as u64
+            }
+            LegStates::OnDisk(files) => {
+                self.file(files, point).map_or(0, |(file, _)| memory_for_tables(file, point, &self.facts, &self.kept))
+            }
+        }
     }
 
     fn state(&self, point: &PointFacts) -> Result<Cow<'_, PointState>> {

@@ -9,7 +9,7 @@ use layerscope_corpus::DocumentId;
 use layerscope_error::{line, setting};
 use layerscope_report::Manifest;
 use layerscope_stats::PointState;
-use layerscope_stats::sketch::{HashSample, Sketches, Tensor, Tensors, TokenSamples, Values};
+use layerscope_stats::sketch::{HashSample, SketchKind, Sketches, Tensor, Tensors, TokenSamples, Values};
 
 use super::facts::{Facts, PointFacts};
 use super::kept_samples::KeptSamples;
@@ -240,8 +240,17 @@ pub fn key_tensors(kept: &Kept) -> Tensors<'static> {
     tensors
 }
 
+/// Bytes while the tables of a point of a file are made: its state and the next point's as they are read, kept states, and what is computed.
+pub fn memory_for_tables(file: &StateFile, point: &PointFacts, facts: &Facts, kept: &KeptSamples) -> u64 {
+    let (at, dim) = (point.at.stored(), facts.width_of(point));
+    let state = point_bytes(file, &at, (facts.groups.len(), dim));
+    let has_covariance = SketchKind::Covariance.row().is_some_and(|row| file.bytes(&format!("{at}.{}", row.prefix)) > 0);
+    let computed = while_computed(dim, kept.sample_len(), has_covariance);
+    (2 * state + kept.memory(dim, facts.points.len()) + computed) as u64
+}
+
 /// Bytes of a point of a file once it is read: vectors of groups are there again then.
-pub fn point_bytes(file: &StateFile, at: &str, (groups, dim): (usize, usize)) -> usize {
+fn point_bytes(file: &StateFile, at: &str, (groups, dim): (usize, usize)) -> usize {
     let of_groups = |name: &str| file.bytes_of(&format!("{at}.moments.groups.{name}"));
     let vectors = if of_groups("unit") > 0 { 2 } else { 1 } * groups * dim * size_of::<f64>();
     file.bytes(at) + vectors.saturating_sub(of_groups("mean") + of_groups("unit"))
@@ -261,12 +270,7 @@ impl<'a> StoredPoints<'a> {
 
 impl PointSource for StoredPoints<'_> {
     fn memory(&self, point: &PointFacts) -> u64 {
-        let (at, dim) = (point.at.stored(), self.run.facts.width_of(point));
-        let state = point_bytes(&self.run.state, &at, (self.run.facts.groups.len(), dim));
-        let has_covariance = self.run.state.bytes(&format!("{at}.covariance")) > 0;
-        // The state and the next point's.
-        let computed = while_computed(dim, self.kept.sample_len(), has_covariance);
-        (2 * state + self.kept.memory(dim, self.run.facts.points.len()) + computed) as u64
+        memory_for_tables(&self.run.state, point, &self.run.facts, &self.kept)
     }
 
     fn state(&self, point: &PointFacts) -> Result<Cow<'_, PointState>> {
