@@ -1,5 +1,7 @@
 //! The hash sample: the same states whatever the order, the batches and the shards.
 
+use std::borrow::Cow;
+
 use layerscope_stats::sketch::{HashSample, Mergeable, SampleKey, TokenSamples, sample_hash};
 use layerscope_testing::made_up_states::Random;
 
@@ -14,7 +16,7 @@ fn state(key: SampleKey) -> [f32; DIM] {
     [key.document as f32, key.position as f32, key.token as f32]
 }
 
-fn sample_of(keys: &[(u64, SampleKey)], k: usize) -> HashSample {
+fn sample_of(keys: &[(u64, SampleKey)], k: usize) -> HashSample<'static> {
     let mut sample = HashSample::new(k, DIM);
     keys.iter().for_each(|&(hash, key)| sample.offer(hash, key, &state(key)).unwrap());
     sample
@@ -70,6 +72,23 @@ fn ties_go_by_document_and_position() {
     let sample = sample_of(&keys, 12);
     let kept: Vec<(u64, u32)> = sample.iter().map(|kept| (kept.key.document, kept.key.position)).collect();
     assert_eq!(kept, (0..12).map(|at| (at / 10, (at % 10) as u32)).collect::<Vec<_>>());
+}
+
+#[test]
+fn states_of_somebody_else_are_copied_once_the_sample_changes() {
+    let states: Vec<f32> = (0..5).flat_map(|at| state(keys()[at].1)).collect();
+    let rows = [4, 0, 2, 3].map(|row| (keys()[row].0, keys()[row].1, row));
+    let mut some = HashSample::of_rows(rows, Cow::Borrowed(&states), DIM);
+    assert_eq!((some.len(), some.capacity()), (4, 4));
+    assert!(some.iter().all(|kept| kept.state == state(kept.key)));
+    let typical = some.up_to_norm(2.5);
+    assert!(typical.iter().map(|kept| kept.key).eq(some.iter().map(|kept| kept.key).filter(|key| key.position.max(key.token) < 2)));
+    let before = states.clone();
+    let least = (0, SampleKey { document: 9, position: 9, token: 9 });
+    some.offer(least.0, least.1, &state(least.1)).unwrap();
+    assert!(some.len() == 4 && some.iter().all(|kept| kept.state == state(kept.key)));
+    assert_eq!(some.iter().next().map(|kept| kept.key), Some(least.1));
+    assert_eq!(states, before);
 }
 
 #[test]

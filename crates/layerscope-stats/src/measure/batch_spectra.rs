@@ -77,18 +77,19 @@ impl BatchSpectra {
 
 /// The scatter of some rows of the sample; memory is reused.
 struct Sums<'a> {
-    kept: &'a KeptSample<'a>,
+    states: &'a [f32],
+    dim: usize,
     centred: CentredRows,
     scatter: Scatter,
 }
 
 impl<'a> Sums<'a> {
     fn new(kept: &'a KeptSample<'_>) -> Sums<'a> {
-        Sums { kept, centred: CentredRows::new(), scatter: Scatter::default() }
+        Sums { states: kept.states(), dim: kept.dim(), centred: CentredRows::new(), scatter: Scatter::default() }
     }
 
     fn set(&mut self, rows: &[u32]) {
-        self.centred.fill_states(Isa::detect(), self.kept.states(), self.kept.dim(), rows);
+        self.centred.fill_states(Isa::detect(), self.states, self.dim, rows);
         self.scatter.fill(Isa::detect(), &self.centred);
     }
 

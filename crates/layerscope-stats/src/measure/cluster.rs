@@ -9,7 +9,7 @@ use super::layer_rows::{Estimate, Rows};
 use super::row::Computation;
 use crate::error::Result;
 use crate::products::{PANEL, Panels, product, product_place};
-use crate::sketch::{HashSample, sample_hash};
+use crate::sketch::sample_hash;
 use crate::vectors::square_distance;
 
 /// Rounds of k-means at most.
@@ -237,8 +237,10 @@ pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
 /// The rows of the kept sample for every number of clusters.
 fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
     let (clusters, threads) = (&evaluation.settings.clusters, evaluation.settings.threads);
-    let is_wanted = |sample: &&HashSample| rows.selection.is_of_sample() && !clusters.is_empty() && !sample.is_empty();
-    let Some(sample) = evaluation.sample().filter(is_wanted) else { return Ok(()) };
+    if !rows.selection.is_of_sample() || clusters.is_empty() {
+        return Ok(());
+    }
+    let Some(sample) = evaluation.sample().filter(|sample| !sample.is_empty()) else { return Ok(()) };
     let points = Points::new(&sample.states(), sample.dim());
     let tokens: Vec<u32> = sample.iter().map(|kept| kept.key.token).collect();
     let found: Vec<Option<Clusters>> = in_order(threads, clusters.len(), |at| Clusters::new(&points, clusters[at]));

@@ -25,9 +25,9 @@ pub struct PointInputs<'a> {
     /// The other sketches of the next measured point, if there is one.
     pub next: Option<&'a Sketches>,
     /// The kept sample of states, if one is kept.
-    pub sample: Option<&'a HashSample>,
+    pub sample: Option<&'a HashSample<'a>>,
     /// The kept states of chosen tokens, if there are any.
-    pub tokens: Option<&'a TokenSamples>,
+    pub tokens: Option<&'a TokenSamples<'a>>,
 }
 
 /// What the tables of a point depend on beside what was accumulated there.
@@ -156,7 +156,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Those in the kept sample, if there is one.
-    pub fn sample(&self) -> Option<&HashSample> {
+    pub fn sample(&self) -> Option<&HashSample<'a>> {
         self.kept().map(|kept| kept.sample(self.is_typical))
     }
 

@@ -12,7 +12,7 @@ use crate::products::{Panels, gram, gram_place};
 use crate::sketch::HashSample;
 
 /// lambda_1 / sum lambda of the uncentred second moment of X_t (Ethayarajh 2019), from its kept states; None without non-zero ones.
-pub fn max_explainable_variance(sample: &HashSample) -> Option<f64> {
+pub fn max_explainable_variance(sample: &HashSample<'_>) -> Option<f64> {
     let (n, dim) = (sample.len(), sample.dim());
     let mut states = Vec::with_capacity(n * dim);
     sample.iter().for_each(|kept| states.extend(kept.state.iter().map(|&x| f64::from(x))));

@@ -11,8 +11,8 @@ use crate::sketch::HashSample;
 
 /// The kept states in hash order, and which of them are typical.
 pub(super) struct KeptSample<'a> {
-    all: &'a HashSample,
-    typical: OnceCell<HashSample>,
+    all: &'a HashSample<'a>,
+    typical: OnceCell<HashSample<'a>>,
     threshold: f64,
     states: Cow<'a, [f32]>,
     typical_rows: Vec<u32>,
@@ -21,7 +21,7 @@ pub(super) struct KeptSample<'a> {
 
 impl<'a> KeptSample<'a> {
     /// States whose norm exceeds the threshold are massive.
-    pub fn new(sample: &'a HashSample, threshold: f64) -> KeptSample<'a> {
+    pub fn new(sample: &'a HashSample<'a>, threshold: f64) -> KeptSample<'a> {
         let states = sample.states();
         let rows: Vec<u32> = (0..sample.len() as u32).collect();
         let mut squares = vec![0.0; rows.len()];
@@ -31,7 +31,7 @@ impl<'a> KeptSample<'a> {
     }
 
     /// The sample, or what it holds of typical states.
-    pub fn sample(&self, typical: bool) -> &HashSample {
+    pub fn sample(&self, typical: bool) -> &HashSample<'a> {
         if typical { self.typical.get_or_init(|| self.all.up_to_norm(self.threshold)) } else { self.all }
     }
 

@@ -111,7 +111,7 @@ impl LogSum {
 pub(super) static COMPUTATION: Computation = Computation::of_sketches(compute);
 
 fn compute(evaluation: &Evaluation<'_>, rows: &mut Rows) -> Result<()> {
-    if let Some(sample) = evaluation.sample().filter(|_| rows.selection.is_of_sample()) {
+    if let Some(sample) = rows.selection.is_of_sample().then(|| evaluation.sample()).flatten() {
         add_rows(&sample.states(), sample.dim(), rows);
     }
     Ok(())

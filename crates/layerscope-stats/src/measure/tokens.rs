@@ -59,7 +59,7 @@ pub(super) fn token_component_rows(group: u32, moments: &CorpusMoments) -> impl 
 ///
 /// `known` are the rows of all states, where these are some of them: what follows from a token's kept states alone is taken from there if
 /// none is missing.
-pub fn token_rows(view: &StatesView<'_>, tokens: &TokenSamples, known: &[TokenRow]) -> Result<Vec<TokenRow>> {
+pub fn token_rows(view: &StatesView<'_>, tokens: &TokenSamples<'_>, known: &[TokenRow]) -> Result<Vec<TokenRow>> {
     let means: Vec<(u32, u64, Vec<f64>)> = view
         .groups()
         .filter(|(group, _)| tokens.get(*group).is_some_and(|sample| !sample.is_empty()))

@@ -49,19 +49,27 @@ pub struct Kept<'a> {
 
 /// The `k` states with the smallest hashes (ties by document, then position): the same ones whatever the order, batches or shards.
 ///
-/// Hashes depend on ids alone, so a sample with `dim` 0 tells before the forward pass which states will be kept.
+/// Hashes depend on ids alone, so a sample with `dim` 0 tells before the forward pass which states will be kept. The states may be those of
+/// somebody else: they are copied once the sample changes.
 #[derive(Clone, Debug)]
-pub struct HashSample {
+pub struct HashSample<'a> {
     capacity: usize,
     dim: usize,
     places: BTreeMap<(u64, SampleKey), usize>,
-    states: Vec<f32>,
+    states: Cow<'a, [f32]>,
 }
 
-impl HashSample {
+impl<'a> HashSample<'a> {
     /// Keeps at most `k` states with `dim` components.
-    pub fn new(k: usize, dim: usize) -> HashSample {
-        HashSample { capacity: k, dim, places: BTreeMap::new(), states: Vec::new() }
+    pub fn new(k: usize, dim: usize) -> HashSample<'a> {
+        HashSample { capacity: k, dim, places: BTreeMap::new(), states: Cow::Owned(Vec::new()) }
+    }
+
+    /// A full one, of some rows of states with `dim` components.
+    pub fn of_rows(rows: impl IntoIterator<Item = (u64, SampleKey, usize)>, states: Cow<'a, [f32]>, dim: usize) -> HashSample<'a> {
+        let places: BTreeMap<_, _> = rows.into_iter().map(|(hash, key, row)| ((hash, key), row)).collect();
+        assert!(places.values().all(|row| (row + 1) * dim <= states.len()), "rows that are not there");
+        HashSample { capacity: places.len(), dim, places, states }
     }
 
     /// Memory of a full one.
@@ -104,17 +112,13 @@ impl HashSample {
     }
 
     /// Those of the kept states whose norm does not exceed a threshold.
-    pub fn up_to_norm(&self, threshold: f64) -> HashSample {
-        let rows: Vec<u32> = (0..self.len() as u32).collect();
-        let mut squares = vec![0.0; self.len()];
+    pub fn up_to_norm(&self, threshold: f64) -> HashSample<'_> {
+        let rows: Vec<u32> = self.places.values().map(|place| *place as u32).collect();
+        let mut squares = vec![0.0; rows.len()];
         kernels::square_norms(Isa::detect(), &self.states, self.dim.max(1), &rows, &mut squares);
-        let places = self.places.iter().filter(|(_, place)| squares[**place].sqrt() <= threshold);
-        let mut kept = HashSample::new(self.capacity, self.dim);
-        for (&key, &place) in places {
-            kept.places.insert(key, kept.states.len() / self.dim.max(1));
-            kept.states.extend_from_slice(&self.states[place * self.dim..][..self.dim]);
-        }
-        kept
+        let typical = self.places.iter().zip(squares).filter(|(_, square)| square.sqrt() <= threshold);
+        let places = typical.map(|((key, place), _)| (*key, *place)).collect();
+        HashSample { capacity: self.capacity, dim: self.dim, places, states: Cow::Borrowed(&self.states) }
     }
 
     /// Whether a state would be kept if it came now.
@@ -134,19 +138,21 @@ impl HashSample {
         if !self.accepts(hash, key) {
             return Ok(());
         }
-        let place = match self.len() < self.capacity {
+        let states = self.states.to_mut();
+        let place = match self.places.len() < self.capacity {
             true => {
-                if self.states.len() + self.dim > self.states.capacity() {
+                if states.len() + self.dim > states.capacity() {
                     // Twice as much, but never more than a full sample takes.
-                    let grown = (2 * self.states.capacity()).clamp(self.states.len() + self.dim, self.capacity * self.dim);
-                    self.states.reserve_exact(grown - self.states.len());
+                    let grown = (2 * states.capacity()).min(self.capacity * self.dim).max(states.len() + self.dim);
+                    states.reserve_exact(grown - states.len());
                 }
-                self.states.extend_from_slice(state);
-                self.len()
+                let place = states.len() / self.dim.max(1);
+                states.extend_from_slice(state);
+                place
             }
             false => {
                 let place = self.places.pop_last().map_or(0, |(_, place)| place);
-                self.states[place * self.dim..][..self.dim].copy_from_slice(state);
+                states[place * self.dim..][..self.dim].copy_from_slice(state);
                 place
             }
         };
@@ -155,13 +161,13 @@ impl HashSample {
     }
 }
 
-impl PartialEq for HashSample {
+impl PartialEq for HashSample<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.capacity == other.capacity && self.dim == other.dim && self.iter().eq(other.iter())
     }
 }
 
-impl Mergeable for HashSample {
+impl Mergeable for HashSample<'_> {
     fn merge(&mut self, other: &Self) -> Result<()> {
         must_match("the number of components", self.dim, other.dim)?;
         must_match("the size of the sample", self.capacity, other.capacity)?;
@@ -198,34 +204,39 @@ impl Mergeable for HashSample {
                 format!("holds {rows} states, {} of them different, for a sample of {capacity}", places.len()),
             ));
         }
-        Ok(HashSample { capacity, dim, places, states })
+        Ok(HashSample { capacity, dim, places, states: Cow::Owned(states) })
     }
 }
 
 /// One hash sample per chosen token (or other group).
 #[derive(Clone, Debug, PartialEq)]
-pub struct TokenSamples {
-    samples: BTreeMap<u32, HashSample>,
+pub struct TokenSamples<'a> {
+    samples: BTreeMap<u32, HashSample<'a>>,
 }
 
-impl TokenSamples {
+impl<'a> TokenSamples<'a> {
     /// Keeps at most `k` states of each of these groups.
-    pub fn new(groups: impl IntoIterator<Item = u32>, k: usize, dim: usize) -> TokenSamples {
+    pub fn new(groups: impl IntoIterator<Item = u32>, k: usize, dim: usize) -> TokenSamples<'a> {
         TokenSamples { samples: groups.into_iter().map(|group| (group, HashSample::new(k, dim))).collect() }
     }
 
+    /// Of groups with the sample of each.
+    pub fn of_samples(samples: impl IntoIterator<Item = (u32, HashSample<'a>)>) -> TokenSamples<'a> {
+        TokenSamples { samples: samples.into_iter().collect() }
+    }
+
     /// The chosen groups with their samples, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &HashSample)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &HashSample<'a>)> {
         self.samples.iter().map(|(&group, sample)| (group, sample))
     }
 
     /// The sample of a group, if it is a chosen one.
-    pub fn get(&self, group: u32) -> Option<&HashSample> {
+    pub fn get(&self, group: u32) -> Option<&HashSample<'a>> {
         self.samples.get(&group)
     }
 
     /// The same with [`HashSample::up_to_norm`] of each.
-    pub fn up_to_norm(&self, threshold: f64) -> TokenSamples {
+    pub fn up_to_norm(&self, threshold: f64) -> TokenSamples<'_> {
         TokenSamples { samples: self.samples.iter().map(|(&group, sample)| (group, sample.up_to_norm(threshold))).collect() }
     }
 
@@ -235,7 +246,7 @@ impl TokenSamples {
     }
 }
 
-impl Mergeable for TokenSamples {
+impl Mergeable for TokenSamples<'_> {
     fn merge(&mut self, other: &Self) -> Result<()> {
         for (&group, sample) in &other.samples {
             match self.samples.get_mut(&group) {

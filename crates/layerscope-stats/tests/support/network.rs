@@ -51,8 +51,8 @@ impl Network {
 /// What a run has accumulated.
 pub struct Run {
     pub points: Vec<PointState>,
-    pub samples: Vec<HashSample>,
-    pub tokens: Vec<TokenSamples>,
+    pub samples: Vec<HashSample<'static>>,
+    pub tokens: Vec<TokenSamples<'static>>,
 }
 
 /// Everything that can be wanted.

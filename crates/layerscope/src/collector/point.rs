@@ -21,7 +21,7 @@ pub(super) struct CollectedPoint {
     /// Moments and sketches; kept states are numbered only at the end.
     pub state: PointState,
     /// Class 0 is the sample, class `c + 1` the chosen group `c`.
-    pub samples: Vec<HashSample>,
+    pub samples: Vec<HashSample<'static>>,
     /// Documents that begin here, sequences and rows, counted or not.
     pub counts: Counts,
     /// The point whose states came just before, where the same rows were given.

@@ -12,6 +12,7 @@ use super::route::{Order, Route, Way, stretches};
 use super::workers::left_early;
 use crate::error::{Error, Result};
 use crate::process::system;
+use crate::store::state::packing_bytes;
 use crate::text::{bytes, counted};
 
 /// What a worker holds beside its activations for every row: ids, positions, groups, norms, segments.
@@ -39,6 +40,8 @@ const MARGIN: u64 = 33;
 pub const STREAMS: usize = 3;
 /// While weights are read, a matrix is there twice: one part in so many of a block.
 const LARGEST_MATRIX: u64 = 3;
+/// Points whose tables are made at once, as far as room is made for them: with more threads, each has several.
+const POINTS_AT_ONCE: usize = 4;
 /// Code, stacks and small things that are touched only once the model runs.
 const SLACK: u64 = 10 << 20;
 
@@ -114,8 +117,12 @@ pub struct Estimate {
     pub pilot: u64,
     /// Whether the run keeps those: where there is room, which is no reason for another leg.
     pub keeps_pilot: bool,
-    /// What there is while the tables are made, when model and workers are gone.
+    /// What there is while the tables are made of states that were written, when model and workers are gone.
     pub finishing: u64,
+    /// What there is beside the states while the tables of several points are made of those in memory, and these are written.
+    pub beside_states: u64,
+    /// Whether that is done: in one leg, and where there is room.
+    pub keeps_states: bool,
     /// The finished run on disk.
     pub disk: u64,
     /// The peak so far.
@@ -145,7 +152,8 @@ impl Estimate {
             weights: leg_memory(device, &model.spec, &model.plan, segment.leg).host as u64,
             points: segment.points.len(),
         };
-        let tables = 2 * point + kept + sizes.points * groups * BYTES_PER_TABLE_ROW + token_rows + computed;
+        let rows = sizes.points * groups * BYTES_PER_TABLE_ROW + token_rows;
+        let at_once = sizes.threads.min(POINTS_AT_ONCE).min(sizes.points).max(1);
         Estimate {
             fixed: resident + (worker * sizes.threads + early * left_early(sizes.threads)) as u64 + SLACK,
             shares: way.segments.iter().map(share).collect(),
@@ -154,7 +162,9 @@ impl Estimate {
             massive_points: sizes.points,
             pilot: pilot as u64,
             keeps_pilot: false,
-            finishing: resident + tables as u64 + SLACK,
+            finishing: resident + (2 * point + kept + rows + computed) as u64 + SLACK,
+            beside_states: resident + (rows + at_once * computed + packing_bytes(sizes.threads)) as u64 + SLACK,
+            keeps_states: false,
             disk: sizes.disk(),
             peak: system::peak().unwrap_or(0),
             device: own,
@@ -190,10 +200,13 @@ impl Estimate {
         Estimate { massive_points: points, ..self }
     }
 
-    /// The same keeping the states of the pilot, if there is room.
-    pub fn keeping_pilot(self, legs: &[usize], limit: Option<u64>) -> Estimate {
-        let keeping = Estimate { keeps_pilot: self.pilot > 0, ..self.clone() };
-        if keeping.fits(legs, limit) { keeping } else { self }
+    /// The same with what saves time and needs room, as far as there is some.
+    pub fn with_room(self, legs: &[usize], limit: Option<u64>) -> Estimate {
+        let if_it_fits = |estimate: Estimate, more: Estimate| if more.fits(legs, limit) { more } else { estimate };
+        let keeping_pilot = Estimate { keeps_pilot: self.pilot > 0, ..self.clone() };
+        let estimate = if_it_fits(self, keeping_pilot);
+        let keeping_states = Estimate { keeps_states: legs.len() == 1, ..estimate.clone() };
+        if_it_fits(estimate, keeping_states)
     }
 
     /// The most that a run with these legs will occupy: the weights and states of a leg, with the weights of the next one as they are
@@ -214,7 +227,10 @@ impl Estimate {
             shares[leg].weights + next + (states(shares[leg].points + last) + pilot).max(states(last) + 2 * pilot)
         };
         let running = (0..shares.len()).map(at).max().unwrap_or(0);
-        let finishing = self.finishing + 2 * self.massive * u64::from(self.massive_points > 0);
+        let finishing = match self.keeps_states {
+            true => self.beside_states + states(shares.iter().map(|share| share.points).sum()),
+            false => self.finishing + 2 * self.massive * u64::from(self.massive_points > 0),
+        };
         let needed = (self.fixed + running).max(finishing);
         (needed + needed / MARGIN).max(self.peak)
     }
@@ -409,15 +425,27 @@ mod tests {
     #[test]
     fn the_pilots_states_are_kept_where_there_is_room() {
         let total = |bytes: u64| bytes + bytes / MARGIN;
-        let all = estimate().keeping_pilot(&[7], None);
+        let all = estimate().with_room(&[7], None);
         assert_eq!(all.total(&[7]), total(660 + 7 * 4));
-        assert_eq!(estimate().keeping_pilot(&[7], Some(708)), all);
-        assert_eq!(estimate().keeping_pilot(&[7], Some(707)), estimate(), "there is no room");
-        assert_eq!(all.total(&[1; 7]), total(270 + 4), "of one leg at a time");
+        assert_eq!(estimate().with_room(&[7], Some(708)), all);
+        assert!(!estimate().with_room(&[7], Some(707)).keeps_pilot, "there is no room");
+        assert_eq!(estimate().with_room(&[1; 7], None).total(&[1; 7]), total(270 + 4), "of one leg at a time");
         // Before there are states, what is kept is there twice.
-        let small = Estimate { point: 1, finishing: 0, ..estimate() }.keeping_pilot(&[7], None);
+        let small = Estimate { point: 1, finishing: 0, ..estimate() }.with_room(&[7], None);
         assert_eq!(small.total(&[7]), total(100 + 7 * 30 + 2 * 7 * 4));
-        let none = Estimate { pilot: 0, ..estimate() };
-        assert_eq!(none.clone().keeping_pilot(&[7], None), none);
+        assert!(!Estimate { pilot: 0, ..estimate() }.with_room(&[7], None).keeps_pilot);
+    }
+
+    #[test]
+    fn tables_are_made_of_states_in_memory_where_there_is_room() {
+        let total = |bytes: u64| bytes + bytes / MARGIN;
+        let estimate = || Estimate { pilot: 0, beside_states: 400, ..estimate() };
+        // 7 * 50 of states and 400 beside them; without them 660.
+        let all = estimate().with_room(&[7], None);
+        assert_eq!((all.keeps_states, all.total(&[7])), (true, total(750)));
+        assert_eq!((all.clone().with_massive(2).total(&[7]), total(750)), (total(800), all.total(&[7])));
+        assert_eq!(estimate().with_room(&[7], Some(total(750))), all);
+        assert_eq!(estimate().with_room(&[7], Some(total(750) - 1)), estimate(), "there is no room");
+        assert!(!estimate().with_room(&[4, 3], None).keeps_states, "they are written leg by leg");
     }
 }

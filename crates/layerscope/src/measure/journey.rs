@@ -141,7 +141,7 @@ impl<'a> Journey<'a> {
             loaded = None;
             system::release_freed();
         }
-        let estimate = estimate.keeping_pilot(&route.legs, self.limit());
+        let estimate = estimate.with_room(&route.legs, plan.max_memory.or_else(system::at_hand));
         let shared = Shared {
             route: &route,
             estimate: &estimate,
@@ -162,7 +162,7 @@ impl<'a> Journey<'a> {
             Some(states) => LegStates::InMemory(states),
             None => LegStates::OnDisk((0..route.legs.len()).map(|leg| self.work.open_leg(leg)).collect::<Result<_>>()?),
         };
-        let fresh = FreshRun::new(facts, fingerprint, kept, legs);
+        let fresh = FreshRun::new(facts, fingerprint, kept, legs, estimate.total(&route.legs));
         let bytes: Vec<usize> = shapes.iter().map(PointShape::bytes).collect();
         system::release_freed();
         if fresh.fits(&resources(plan, self.cancel), &bytes) {

@@ -1,5 +1,6 @@
 //! Which states are kept whole: the hash sample, and samples of chosen tokens. Known before the model runs.
 
+use std::borrow::Cow;
 use std::collections::BinaryHeap;
 
 use layerscope_compute::parallel::in_order;
@@ -131,28 +132,6 @@ impl Kept {
         stored
     }
 
-    /// States with a row for every key, from those as they are stored; None where there are neither so many nor so many.
-    pub fn expanded(&self, mut states: Vec<f32>, dim: usize) -> Option<Vec<f32>> {
-        let (keys, stored) = (self.len() * dim, self.states() * dim);
-        if states.len() == keys {
-            return Some(states);
-        }
-        // The sample lies before everything else, and has its rows in order.
-        let sample = self.classes.first().map_or(0, Vec::len);
-        if states.len() != stored || !self.rows[..sample].iter().enumerate().all(|(at, row)| at == *row as usize) {
-            return None;
-        }
-        let rest = states[sample * dim..].to_vec();
-        states.resize(keys, 0.0);
-        for (at, &row) in self.rows.iter().enumerate().skip(sample) {
-            match (row as usize).checked_sub(sample) {
-                Some(row) => states[at * dim..][..dim].copy_from_slice(&rest[row * dim..][..dim]),
-                None => states.copy_within(row as usize * dim..(row as usize + 1) * dim, at * dim),
-            }
-        }
-        Some(states)
-    }
-
     /// Counted items with the classes that might keep them.
     fn candidates<'a>(&'a self, items: &'a Items) -> impl Iterator<Item = (usize, KeptKey, impl Iterator<Item = usize>)> + 'a {
         items.counted().map(|(item, id, document)| {
@@ -206,33 +185,22 @@ impl Kept {
             .collect()
     }
 
-    /// The sample as the statistics take it, from states with a row for every key; those that are not finite stay out.
-    pub fn sample(&self, states: &[f32], dim: usize) -> Result<HashSample> {
+    /// The sample as the statistics take it, from states as they are stored; those that are not finite stay out.
+    pub fn sample<'s>(&self, states: &'s [f32], dim: usize) -> HashSample<'s> {
         self.class(0, states, dim)
     }
 
     /// The samples of the chosen groups; `groups` has the number of each, in the order in which they were chosen.
-    pub fn tokens(&self, states: &[f32], dim: usize, per_group: usize, groups: &[u32]) -> Result<TokenSamples> {
-        let mut samples = TokenSamples::new(groups.iter().copied(), per_group, dim);
-        for (class, &group) in groups.iter().enumerate() {
-            for kept in self.class(class + 1, states, dim)?.iter() {
-                samples.offer(group, kept.hash, kept.key, kept.state)?;
-            }
-        }
-        Ok(samples)
+    pub fn tokens<'s>(&self, states: &'s [f32], dim: usize, groups: &[u32]) -> TokenSamples<'s> {
+        TokenSamples::of_samples((1..).zip(groups).map(|(class, &group)| (group, self.class(class, states, dim))))
     }
 
-    fn class(&self, class: usize, states: &[f32], dim: usize) -> Result<HashSample> {
-        let Some(keys) = self.classes.get(class) else { return Ok(HashSample::new(0, dim)) };
-        let start = self.starts()[class];
-        let mut sample = HashSample::new(keys.len(), dim);
-        for (i, key) in keys.iter().enumerate() {
-            let state = &states[(start + i) * dim..][..dim];
-            if state.iter().all(|value| value.is_finite()) {
-                sample.offer(key.hash, key.sample_key(), state)?;
-            }
-        }
-        Ok(sample)
+    fn class<'s>(&self, class: usize, states: &'s [f32], dim: usize) -> HashSample<'s> {
+        let Some(keys) = self.classes.get(class) else { return HashSample::new(0, dim) };
+        let rows = self.rows[self.starts()[class]..].iter().map(|row| *row as usize);
+        let is_finite = |row: usize| states[row * dim..][..dim].iter().all(|value| value.is_finite());
+        let kept = keys.iter().zip(rows).filter(|(_, row)| is_finite(*row)).map(|(key, row)| (key.hash, key.sample_key(), row));
+        HashSample::of_rows(kept, Cow::Borrowed(states), dim)
     }
 }
 
@@ -259,8 +227,12 @@ mod tests {
         let all: Vec<f32> = classes.iter().flatten().flat_map(|key| state(key.hash)).collect();
         let stored: Vec<f32> = [1, 3, 5, 2, 7, 9].into_iter().flat_map(state).collect();
         assert_eq!(shared.stored(all.clone(), 2), stored);
-        assert_eq!(shared.expanded(stored.clone(), 2), Some(all.clone()));
-        assert_eq!(shared.expanded(all.clone(), 2), Some(all));
-        assert_eq!(shared.expanded(stored[2..].to_vec(), 2), None);
+        let firsts = |sample: &HashSample<'_>| sample.iter().map(|kept| kept.state[0]).collect::<Vec<f32>>();
+        let of = |kept: &Kept, states: &[f32]| {
+            let tokens = kept.tokens(states, 2, &[8, 9]);
+            [firsts(&kept.sample(states, 2)), firsts(tokens.get(8).expect("chosen")), firsts(tokens.get(9).expect("chosen"))]
+        };
+        assert_eq!(of(&shared, &stored), [vec![1.0, 3.0, 5.0], vec![2.0, 3.0], vec![5.0, 7.0, 9.0]]);
+        assert_eq!(of(&Kept::from_classes(classes), &all), of(&shared, &stored));
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use layerscope_model::Point;
 use layerscope_stats::PointState;
-use layerscope_stats::sketch::{HashSample, SketchKind, Sketches, TokenSamples};
+use layerscope_stats::sketch::{SketchKind, Sketches};
 
 use super::facts::{Facts, PointFacts};
 use super::folder::Folder;
@@ -16,10 +16,10 @@ use super::state::{Fingerprint, StateFile, packing_bytes};
 use super::stored::memory_for_tables;
 use super::write::{LegStates, WrittenStates, write_states};
 use crate::error::{Error, Result};
-use crate::measure::estimate::{BYTES_PER_TABLE_ROW, while_computed};
+use crate::measure::estimate::while_computed;
 use crate::measure::kept::Kept;
 use crate::process::system;
-use crate::tables::make::{PointSource, Resources, Tables, tables};
+use crate::tables::make::{PointSource, Resources, Tables, table_bytes, tables};
 use crate::tables::points::fitting;
 
 /// The states of all points of a run, and everything else that belongs to it.
@@ -29,13 +29,15 @@ pub struct FreshRun {
     fingerprint: Fingerprint,
     kept: KeptSamples,
     legs: LegStates,
+    /// Bytes that this process may occupy, as was said before it began.
+    announced: u64,
 }
 
 impl FreshRun {
     /// Of states as the legs leave them.
-    pub fn new(facts: Facts, fingerprint: Fingerprint, kept: Kept, legs: LegStates) -> FreshRun {
+    pub fn new(facts: Facts, fingerprint: Fingerprint, kept: Kept, legs: LegStates, announced: u64) -> FreshRun {
         let kept = KeptSamples::new(kept, &facts);
-        FreshRun { facts, fingerprint, kept, legs }
+        FreshRun { facts, fingerprint, kept, legs, announced }
     }
 
     /// Writes the two files of the run.
@@ -45,15 +47,19 @@ impl FreshRun {
 
     /// All tables.
     pub fn tables(&self, resources: &Resources, show: &mut dyn FnMut(usize, usize)) -> Result<Tables> {
-        tables(&self.facts, self, resources, show)
+        tables(&self.facts, self, &self.announced(resources), show)
+    }
+
+    /// With all memory that was announced.
+    fn announced(&self, resources: &Resources) -> Resources {
+        Resources { memory: resources.memory.max(self.announced), ..resources.clone() }
     }
 
     /// Whether tables fit beside the writing of the files; and those of as many points at once beside states in memory, of so many bytes
     /// each, as would fit without them.
     pub fn fits(&self, resources: &Resources, states: &[usize]) -> bool {
-        let rows = self.facts.points.len() * self.facts.groups.len() * BYTES_PER_TABLE_ROW;
-        let taken = system::resident().unwrap_or(0) + (rows + packing_bytes(resources.threads)) as u64;
-        let free = resources.memory.saturating_sub(taken);
+        let taken = system::resident().unwrap_or(0) + (table_bytes(&self.facts, &self.kept) + packing_bytes(resources.threads)) as u64;
+        let free = self.announced(resources).memory.saturating_sub(taken);
         let each = self.facts.points.iter().map(|point| self.memory(point)).max().unwrap_or(0);
         let LegStates::InMemory(_) = self.legs else { return fitting(each, free) > 0 };
         let (all, largest) = (states.iter().sum::<usize>() as u64, states.iter().max().copied().unwrap_or(0) as u64);
@@ -82,8 +88,7 @@ impl PointSource for FreshRun {
             LegStates::InMemory(states) => {
                 let dim = self.facts.width_of(point);
                 let has_covariance = states.iter().any(|(_, state)| state.sketches.kinds().contains(SketchKind::Covariance));
-                let computed = while_computed(dim, self.kept.sample_len(), has_covariance);
-                (self.kept.memory(dim, self.facts.points.len()) + computed) as u64
+                while_computed(dim, self.kept.sample_len(), has_covariance) as u64
             }
             LegStates::OnDisk(files) => {
                 self.file(files, point).map_or(0, |(file, _)| memory_for_tables(file, point, &self.facts, &self.kept))
@@ -111,13 +116,14 @@ impl PointSource for FreshRun {
         }
     }
 
-    fn kept(&self, point: &PointFacts, state: &PointState) -> Result<(HashSample, TokenSamples)> {
-        let dim = self.facts.width_of(point);
-        let states = self.kept.keys().expanded(state.kept.clone(), dim);
-        self.kept.of_point(&states.ok_or_else(|| Error::refused(format!("not as many kept states of {} as keys", point.at)))?, dim)
+    fn samples(&self) -> &KeptSamples {
+        &self.kept
     }
 
-    fn document(&self, number: u64) -> Option<String> {
-        self.kept.document(number)
+    fn kept_states<'s>(&self, point: &PointFacts, state: &'s PointState) -> Result<Cow<'s, [f32]>> {
+        match state.kept.len() == self.kept.keys().states() * self.facts.width_of(point) {
+            true => Ok(Cow::Borrowed(&state.kept)),
+            false => Err(Error::refused(format!("not as many kept states of {} as keys", point.at))),
+        }
     }
 }

@@ -6,7 +6,6 @@ use layerscope_corpus::DocumentId;
 use layerscope_stats::sketch::{HashSample, TokenSamples};
 
 use super::facts::Facts;
-use crate::error::Result;
 use crate::measure::estimate::BYTES_PER_TOKEN_ROW;
 use crate::measure::items::document_number;
 use crate::measure::kept::Kept;
@@ -16,8 +15,6 @@ pub struct KeptSamples {
     kept: Kept,
     /// Numbers of the chosen groups.
     chosen: Vec<u32>,
-    /// States of each of them, at most.
-    per_group: usize,
     /// The documents of kept states, by number.
     documents: HashMap<u64, DocumentId>,
 }
@@ -27,8 +24,7 @@ impl KeptSamples {
     pub fn new(kept: Kept, facts: &Facts) -> KeptSamples {
         let number = |raw: &String| facts.groups.iter().position(|group| group.raw == *raw).map_or(u32::MAX, |at| at as u32);
         let documents = kept.classes.iter().flatten().map(|key| (document_number(key.item.document), key.item.document)).collect();
-        let (chosen, per_group) = (facts.chosen.iter().map(number).collect(), facts.token_states.min(kept.len()));
-        KeptSamples { kept, chosen, per_group, documents }
+        KeptSamples { chosen: facts.chosen.iter().map(number).collect(), kept, documents }
     }
 
     /// The keys.
@@ -36,9 +32,9 @@ impl KeptSamples {
         &self.kept
     }
 
-    /// The sample, and those of chosen groups, from the states of a point, a row for every key.
-    pub fn of_point(&self, states: &[f32], dim: usize) -> Result<(HashSample, TokenSamples)> {
-        Ok((self.kept.sample(states, dim)?, self.kept.tokens(states, dim, self.per_group, &self.chosen)?))
+    /// The sample, and those of chosen groups, from the states of a point as they are stored.
+    pub fn of_point<'s>(&self, states: &'s [f32], dim: usize) -> (HashSample<'s>, TokenSamples<'s>) {
+        (self.kept.sample(states, dim), self.kept.tokens(states, dim, &self.chosen))
     }
 
     /// States in the sample.
@@ -46,11 +42,14 @@ impl KeptSamples {
         self.kept.classes.first().map_or(0, Vec::len)
     }
 
-    /// Bytes while tables are made of a point: the states as they are read, as sorted, and in f64 with their projections; and the rows of
-    /// chosen tokens at so many points.
-    pub fn memory(&self, dim: usize, points: usize) -> usize {
-        let states = self.kept.len() * dim * size_of::<f32>();
-        6 * states + points * (self.kept.len() - self.sample_len()) * BYTES_PER_TOKEN_ROW
+    /// Bytes of the states of a point.
+    pub fn bytes(&self, dim: usize) -> usize {
+        self.kept.states() * dim * size_of::<f32>()
+    }
+
+    /// Bytes of the rows of chosen tokens at so many points, while their tables are made.
+    pub fn table_bytes(&self, points: usize) -> usize {
+        points * (self.kept.len() - self.sample_len()) * BYTES_PER_TOKEN_ROW
     }
 
     /// The name of a document of a kept state, by its number.

@@ -297,8 +297,10 @@ impl Merged {
             }
             merged.merge_renamed(&state, names)?;
             drop(state);
-            let kept = shard.kept_states(point.at, &self.shards[number])?;
+            let own = &self.shards[number];
+            let kept = shard.kept_states(point.at, own)?;
             for (&row, &(_, source)) in self.kept.rows().iter().zip(&self.sources).filter(|(_, (from, _))| *from == number) {
+                let source = own.rows()[source] as usize;
                 merged.kept[row as usize * dim..][..dim].copy_from_slice(&kept[source * dim..][..dim]);
             }
         }

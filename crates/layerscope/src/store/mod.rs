@@ -4,7 +4,7 @@ pub(crate) mod facts;
 pub(crate) mod folder;
 pub(crate) mod fresh;
 pub(crate) mod kept_as;
-mod kept_samples;
+pub(crate) mod kept_samples;
 pub(crate) mod load;
 mod lock;
 pub(crate) mod manifest;

@@ -9,7 +9,7 @@ use layerscope_corpus::DocumentId;
 use layerscope_error::{line, setting};
 use layerscope_report::Manifest;
 use layerscope_stats::PointState;
-use layerscope_stats::sketch::{HashSample, SketchKind, Sketches, Tensor, Tensors, TokenSamples, Values};
+use layerscope_stats::sketch::{SketchKind, Sketches, Tensor, Tensors, Values};
 
 use super::facts::{Facts, PointFacts};
 use super::kept_samples::KeptSamples;
@@ -160,14 +160,13 @@ impl StoredRun {
         Error::damaged(self.state.path(), format!("{problem}; it is damaged or of another program; measure again"))
     }
 
-    /// The kept states of one point, a row for every key.
+    /// The kept states of one point, as they are stored.
     pub fn kept_states(&self, at: PointName, kept: &Kept) -> Result<Vec<f32>> {
-        let sample = self.sample()?;
-        let states = match sample.read(&at.stored())?.0.remove("kept").map(|tensor| tensor.values) {
-            Some(Values::F32(values)) => kept.expanded(values.into_owned(), self.width(at)),
-            _ => None,
-        };
-        states.ok_or_else(|| Error::damaged(sample.path(), format!("no kept states of {at}, or not as many as it names")))
+        let (sample, count) = (self.sample()?, kept.states() * self.width(at));
+        match sample.read(&at.stored())?.0.remove("kept").map(|tensor| tensor.values) {
+            Some(Values::F32(values)) if values.len() == count => Ok(values.into_owned()),
+            _ => Err(Error::damaged(sample.path(), format!("no kept states of {at}, or not as many as it names"))),
+        }
     }
 
     fn width(&self, at: PointName) -> usize {
@@ -246,7 +245,7 @@ pub fn memory_for_tables(file: &StateFile, point: &PointFacts, facts: &Facts, ke
     let state = point_bytes(file, &at, (facts.groups.len(), dim));
     let has_covariance = SketchKind::Covariance.row().is_some_and(|row| file.bytes(&format!("{at}.{}", row.prefix)) > 0);
     let computed = while_computed(dim, kept.sample_len(), has_covariance);
-    (2 * state + kept.memory(dim, facts.points.len()) + computed) as u64
+    (2 * state + kept.bytes(dim) + computed) as u64
 }
 
 /// Bytes of a point of a file once it is read: vectors of groups are there again then.
@@ -282,11 +281,11 @@ impl PointSource for StoredPoints<'_> {
         sketches.map(Cow::Owned)
     }
 
-    fn kept(&self, point: &PointFacts, _: &PointState) -> Result<(HashSample, TokenSamples)> {
-        self.kept.of_point(&self.run.kept_states(point.at, self.kept.keys())?, self.run.facts.width_of(point))
+    fn samples(&self) -> &KeptSamples {
+        &self.kept
     }
 
-    fn document(&self, number: u64) -> Option<String> {
-        self.kept.document(number)
+    fn kept_states<'s>(&self, point: &PointFacts, _: &'s PointState) -> Result<Cow<'s, [f32]>> {
+        self.run.kept_states(point.at, self.kept.keys()).map(Cow::Owned)
     }
 }

@@ -188,7 +188,7 @@ pub struct Ending {
 
 impl Default for Ending {
     fn default() -> Ending {
-        let resources = Resources { threads: system::processors(), memory: system::at_hand(), cancel: CancelToken::default() };
+        let resources = Resources { threads: system::processors(), memory: system::at_hand().unwrap_or(0), cancel: CancelToken::default() };
         Ending { resources, warnings: Vec::new(), timings: None }
     }
 }

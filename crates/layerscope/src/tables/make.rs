@@ -10,7 +10,7 @@ use layerscope_stats::measure::{
     ComponentRow, Family, GroupRow, Identity, LayerRow, PointInputs, PointTables, Seconds, Selection, Settings, StatesTables,
     TokenComponentRow, TokenRow,
 };
-use layerscope_stats::sketch::{HashSample, LARGEST, MassiveGroup, Sketches, TokenSamples};
+use layerscope_stats::sketch::{LARGEST, MassiveGroup, Sketches};
 
 use super::points;
 use crate::error::{Error, Result};
@@ -19,6 +19,7 @@ use crate::process::cancel::CancelToken;
 use crate::process::system;
 use crate::process::threads::joined;
 use crate::store::facts::{Facts, PointFacts};
+use crate::store::kept_samples::KeptSamples;
 
 /// The tables of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,10 +67,10 @@ pub trait PointSource: Sync {
     fn state(&self, point: &PointFacts) -> Result<Cow<'_, PointState>>;
     /// Those beside the moments alone.
     fn sketches(&self, point: &PointFacts) -> Result<Cow<'_, Sketches>>;
-    /// Its kept states, which its state may have brought: the sample, and those of chosen groups.
-    fn kept(&self, point: &PointFacts, state: &PointState) -> Result<(HashSample, TokenSamples)>;
-    /// The name of a document of a kept state, by its number.
-    fn document(&self, number: u64) -> Option<String>;
+    /// Who the kept states are.
+    fn samples(&self) -> &KeptSamples;
+    /// Those of a point as they are stored, which its state may have brought.
+    fn kept_states<'s>(&self, point: &PointFacts, state: &'s PointState) -> Result<Cow<'s, [f32]>>;
 }
 
 /// The tables of norms and cosines alone: all that depends on the selected groups.
@@ -88,8 +89,8 @@ pub fn tables(facts: &Facts, source: &dyn PointSource, resources: &Resources, sh
     let mut builder = Builder::new(facts, source);
     let count = facts.points.len();
     let each = facts.points.iter().map(|point| source.memory(point)).max().unwrap_or(0);
-    let rows = (count * facts.groups.len() * BYTES_PER_TABLE_ROW) as u64;
-    let free = resources.memory.saturating_sub(system::resident().unwrap_or(0) + rows);
+    let rows = table_bytes(facts, source.samples());
+    let free = resources.memory.saturating_sub(system::resident().unwrap_or(0) + rows as u64);
     let at_once = points::at_once(count, resources.threads, each, free);
     let threads = (resources.threads / at_once).max(1);
     show(0, count);
@@ -106,6 +107,11 @@ pub fn tables(facts: &Facts, source: &dyn PointSource, resources: &Resources, sh
     builder.finish()
 }
 
+/// Bytes of the long tables while they are made.
+pub fn table_bytes(facts: &Facts, kept: &KeptSamples) -> usize {
+    facts.points.len() * facts.groups.len() * BYTES_PER_TABLE_ROW + kept.table_bytes(facts.points.len())
+}
+
 /// What there is of one point: states left out, tables, seconds.
 fn point_tables(
     facts: &Facts,
@@ -120,7 +126,8 @@ fn point_tables(
     let state = source.state(point)?;
     let next = facts.points.get(at + 1).filter(|_| settings.families.contains(&Family::Layers));
     let next = next.map(|next| source.sketches(next)).transpose()?;
-    let (sample, tokens) = source.kept(point, &state)?;
+    let states = source.kept_states(point, &state)?;
+    let (sample, tokens) = source.samples().of_point(&states, facts.width_of(point));
     let read = start.elapsed().as_secs_f64();
     let inputs = PointInputs {
         moments: &state.moments,
@@ -328,7 +335,7 @@ impl<'a> Builder<'a> {
             ("group", text(&|row| Some(self.facts.groups[row.group as usize].name.clone()))),
             ("n", integer(&|row| Some(row.n as i64))),
             ("role", text(&|row| Some(if row.state.is_some() { "state" } else { "mean" }.to_owned()))),
-            ("document", text(&|row| row.state.and_then(|(number, _)| self.source.document(number)))),
+            ("document", text(&|row| row.state.and_then(|(number, _)| self.source.samples().document(number)))),
             ("position", integer(&|row| row.state.map(|(_, position)| i64::from(position)))),
             ("x", real(&|row| Some(row.x))),
             ("y", real(&|row| Some(row.y))),
