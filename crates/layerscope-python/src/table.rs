@@ -61,7 +61,7 @@ impl NativeTable {
     /// The values of a column; None where undefined.
     fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         match self.0.column(name) {
-            Some(Column::Text(values)) => PyList::new(py, values),
+            Some(Column::Text(values)) => PyList::new(py, values.iter().map(Option::as_deref)),
             Some(Column::Integer(values)) => PyList::new(py, values),
             Some(Column::Real(values)) => PyList::new(py, values),
             None => Err(usage(py, format!("there is no column `{name}`; there are {}", self.names().join(", ")))),

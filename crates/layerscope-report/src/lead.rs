@@ -84,7 +84,7 @@ mod tests {
     use crate::table::Column;
 
     fn layers(rows: &[(&str, &str, Option<f64>)]) -> Table {
-        let text = |of: &dyn Fn(usize) -> String| Column::Text((0..rows.len()).map(|row| Some(of(row))).collect());
+        let text = |of: &dyn Fn(usize) -> String| Column::text((0..rows.len()).map(|row| Some(of(row))));
         Table::new([
             ("layer", Column::Integer(vec![Some(1); rows.len()])),
             ("measure", text(&|row| rows[row].0.to_owned())),

@@ -9,7 +9,7 @@
 //! use layerscope_report::{Column, Table};
 //!
 //! let table = Table::new([
-//!     ("group", Column::Text(vec![Some("=1+1".into()), None])),
+//!     ("group", Column::text(vec![Some("=1+1"), None])),
 //!     ("q", Column::Real(vec![Some(0.1), None])),
 //! ])?;
 //! let mut csv = Vec::new();

@@ -144,7 +144,7 @@ mod tests {
     type Row<'a> = (i64, &'a str, f64, i64);
 
     fn layers(rows: &[Row]) -> Table {
-        let text = |of: &dyn Fn(&Row) -> String| Column::Text(rows.iter().map(|row| Some(of(row))).collect());
+        let text = |of: &dyn Fn(&Row) -> String| Column::text(rows.iter().map(|row| Some(of(row))));
         Table::new([
             ("layer", Column::Integer(rows.iter().map(|row| Some(row.0)).collect())),
             ("point", text(&|_| "block".to_owned())),

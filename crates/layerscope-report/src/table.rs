@@ -1,13 +1,15 @@
 //! Named columns of equal length.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::text::visible;
 
 /// The values of one column; undefined values are `None`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// Names.
-    Text(Vec<Option<String>>),
+    /// Names: rows may share one.
+    Text(Vec<Option<Arc<str>>>),
     /// Counts and indices.
     Integer(Vec<Option<i64>>),
     /// Measures: finite, or `None`.
@@ -28,6 +30,18 @@ pub enum Cell<'a> {
 }
 
 impl Column {
+    /// A column of names. Equal ones that follow each other share their memory.
+    pub fn text<N: AsRef<str>>(names: impl IntoIterator<Item = Option<N>>) -> Column {
+        let mut last: Arc<str> = Arc::default();
+        let shared = |name: N| {
+            if *last != *name.as_ref() {
+                last = Arc::from(name.as_ref());
+            }
+            Arc::clone(&last)
+        };
+        Column::Text(names.into_iter().scan(shared, |shared, name| Some(name.map(shared))).collect())
+    }
+
     /// Number of values, including nulls.
     pub fn len(&self) -> usize {
         match self {
@@ -56,7 +70,7 @@ impl Column {
     }
 
     /// Its names, if it is a column of text.
-    pub fn texts(&self) -> Option<&[Option<String>]> {
+    pub fn texts(&self) -> Option<&[Option<Arc<str>>]> {
         if let Column::Text(values) = self { Some(values) } else { None }
     }
 

@@ -14,14 +14,15 @@ const LENGTH: usize = 10_000;
 fn renamed() -> (Run, Vec<String>) {
     let mut run = run(&Shape { layers: 2, groups: 60, token_states: 3, ..ENCODER });
     let tokens = run.tokens.clone().expect("tokens");
-    let mut old: Vec<String> = tokens.column("group").and_then(Column::texts).expect("names").iter().flatten().cloned().collect();
+    let mut old: Vec<String> =
+        tokens.column("group").and_then(Column::texts).expect("names").iter().flatten().map(|name| name.to_string()).collect();
     old.dedup();
     let long = ["x", "字", "\u{202e}", "<b>", "=1+1,", "\\textbf{", "a b "].map(|piece| piece.repeat(LENGTH / piece.chars().count()));
     let new = |name: &str| old.iter().position(|own| own == name).and_then(|at| long.get(at)).map_or(name.to_owned(), String::clone);
     let rename = |table: &Table| {
         let columns = table.columns().map(|(name, column)| {
             let column = match column {
-                Column::Text(names) if name == "group" => Column::Text(names.iter().map(|own| own.as_deref().map(new)).collect()),
+                Column::Text(names) if name == "group" => Column::text(names.iter().map(|own| own.as_deref().map(new))),
                 other => other.clone(),
             };
             (name.to_owned(), column)

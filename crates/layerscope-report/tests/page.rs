@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 const HOSTILE: &str = "</script><script>alert(1)</script><!--\u{2028}\"'";
 
 fn run(name: &str) -> Run {
-    let texts = |text: &str| Column::Text(vec![Some(text.into()), None]);
+    let texts = |text: &str| Column::text(vec![Some(text), None]);
     let layers = Table::new([
         ("layer", Column::Integer(vec![Some(0), None])),
         ("measure", texts(HOSTILE)),
@@ -24,9 +24,9 @@ fn run(name: &str) -> Run {
     ]);
     let groups = Table::new([
         ("layer", Column::Integer(vec![Some(0), Some(0), Some(1)])),
-        ("point", Column::Text(vec![Some("embedding".into()), Some("embedding".into()), Some("block".into())])),
+        ("point", Column::text(vec![Some("embedding"), Some("embedding"), Some("block")])),
         ("group_id", Column::Integer(vec![Some(7), Some(-8), Some(7)])),
-        ("group", Column::Text(vec![Some("often".into()), Some(HOSTILE.into()), Some("often".into())])),
+        ("group", Column::text(vec![Some("often"), Some(HOSTILE), Some("often")])),
         ("n", Column::Integer(vec![Some(90), Some(2), Some(90)])),
         ("v", Column::Real(vec![Some(1.5), None, Some(2.5)])),
     ]);
@@ -103,15 +103,15 @@ fn long(groups: i64) -> Run {
     let rows: Vec<(i64, i64)> = (0..5).flat_map(|layer| (0..groups).map(move |id| (layer, id))).collect();
     let table = Table::new([
         ("layer", Column::Integer(rows.iter().map(|(layer, _)| Some(*layer)).collect())),
-        ("point", Column::Text(rows.iter().map(|(layer, _)| Some(if *layer == 0 { "embedding" } else { "block" }.into())).collect())),
+        ("point", Column::text(rows.iter().map(|(layer, _)| Some(if *layer == 0 { "embedding" } else { "block" })))),
         ("group_id", Column::Integer(rows.iter().map(|(_, id)| Some(*id)).collect())),
-        ("group", Column::Text(rows.iter().map(|(_, id)| Some(format!("word {id}"))).collect())),
+        ("group", Column::text(rows.iter().map(|(_, id)| Some(format!("word {id}"))))),
         ("n", Column::Integer(rows.iter().map(|(_, id)| Some(1 + id * 7919 % 1000)).collect())),
         ("v", Column::Real(rows.iter().map(|(layer, id)| (id % 5 > 0).then_some((layer * groups + id) as f64)).collect())),
     ]);
     let tokens = Table::new([
         ("layer", Column::Integer(vec![Some(0), Some(1), Some(0)])),
-        ("point", Column::Text(vec![Some("embedding".into()), Some("block".into()), Some("embedding".into())])),
+        ("point", Column::text(vec![Some("embedding"), Some("block"), Some("embedding")])),
         ("x", Column::Real(vec![Some(0.1), Some(0.2), None])),
     ]);
     Run { groups: Some(table.unwrap()), tokens: Some(tokens.unwrap()), ..run("long") }
@@ -181,7 +181,7 @@ fn a_page_of_some_views_has_what_they_read_and_nothing_else() {
 
 #[test]
 fn what_was_asked_of_the_runs_is_in_the_page() {
-    let text = |text: &str| Column::Text(vec![Some(text.into())]);
+    let text = |text: &str| Column::text(vec![Some(text)]);
     let findings = Table::new([("statement", text(HOSTILE)), ("verdict", text("agrees"))]).unwrap();
     let page = written(&[run("a")], &Settings { findings: Some(findings), ..Settings::default() });
     let block = decoded(elements(&page)["findings"]);
@@ -199,7 +199,7 @@ fn a_trajectory_has_the_tables_of_its_steps() {
     let manifest =
         manifest(json!({"model": {"name": "t"}, "trajectory": [entry(8, "measured"), entry(0, "measured"), entry(4, "missing")]}));
     let matrices = Table::new([
-        ("point", Column::Text(vec![Some("input_embedding".into()); 3])),
+        ("point", Column::text(vec![Some("input_embedding"); 3])),
         ("group_id", Column::Integer(vec![Some(5), Some(6), Some(5)])),
         ("x", Column::Real(vec![Some(0.5), Some(1.5), Some(2.5)])),
         ("y", Column::Real(vec![Some(0.0); 3])),

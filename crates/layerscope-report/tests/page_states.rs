@@ -60,7 +60,7 @@ fn reals(values: &[f64]) -> Column {
 }
 
 fn texts(values: &[&str]) -> Column {
-    Column::Text(values.iter().map(|text| Some((*text).to_owned())).collect())
+    Column::text(values.iter().map(|text| Some(*text)))
 }
 
 /// Q of all and of typical states at two layers: at layer 1, 10 of 100 states carry nine tenths.

@@ -38,7 +38,7 @@ fn table(rows: usize) -> Table {
     Table::new([
         ("layer", Column::Integer((0..rows).map(|i| some(i).then_some(i as i64 - 50)).collect())),
         ("value", Column::Real((0..rows).map(|i| some(i + 1).then(|| (i as f64).sin() * 1e-300)).collect())),
-        ("group", Column::Text((0..rows).map(|i| some(i + 2).then(|| format!("字\u{202e}\0 {}", i % 1000))).collect())),
+        ("group", Column::text((0..rows).map(|i| some(i + 2).then(|| format!("字\u{202e}\0 {}", i % 1000))))),
         ("a.b é", Column::Text(vec![None; rows])),
     ])
     .unwrap()
@@ -78,7 +78,7 @@ fn extreme_values_survive() {
     let table = Table::new([
         ("r", Column::Real(numbers.map(Some).into_iter().chain([None]).collect())),
         ("i", Column::Integer(vec![Some(i64::MIN), Some(i64::MAX), Some(0), None, None, None])),
-        ("t", Column::Text(texts.iter().map(|&text| Some(text.to_owned())).chain([Some(long)]).collect())),
+        ("t", Column::text(texts.iter().map(|&text| Some(text)).chain([Some(long)]))),
     ])
     .unwrap();
     let read = Scratch::new("extreme").read(&stored(&table)).unwrap();

@@ -257,7 +257,7 @@ pub fn projected(run: Run, folder: &Path) -> Run {
         }
     }
     let table = Table::new([
-        ("point", Column::Text(points)),
+        ("point", Column::text(points)),
         ("group_id", Column::Integer(ids)),
         ("x", Column::Real(x)),
         ("y", Column::Real(y)),

@@ -163,7 +163,7 @@ fn made_up(values: &[(&str, &str, [f64; 3])]) -> Run {
         .iter()
         .flat_map(|(selection, measure, values)| (0..3).map(move |layer| (*selection, *measure, layer as i64, values[layer])))
         .collect();
-    let text = |of: &dyn Fn(usize) -> String| Column::Text((0..rows.len()).map(|row| Some(of(row))).collect());
+    let text = |of: &dyn Fn(usize) -> String| Column::text((0..rows.len()).map(|row| Some(of(row))));
     let layers = Table::new([
         ("layer", Column::Integer(rows.iter().map(|row| Some(row.2)).collect())),
         ("point", text(&|row| if rows[row].2 == 0 { "embedding" } else { "block" }.to_owned())),

@@ -196,7 +196,7 @@ fn damaged_parquet_says_one_line() {
     let case = Case::new("bad-parquet");
     let texts: Vec<Option<String>> = sentences(60, 5).into_iter().map(Some).collect();
     let mut whole = Vec::new();
-    let rows = Table::new([("text", Column::Text(texts))]).expect("a table");
+    let rows = Table::new([("text", Column::text(texts))]).expect("a table");
     layerscope_report::export::parquet::write(&rows, &mut whole).expect("written");
     assert_eq!(case.measure(&case.file("whole.parquet", &whole), "").status, 0);
     let (mut refused, mut tried) = (0, 0);

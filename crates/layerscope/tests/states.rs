@@ -23,7 +23,7 @@ fn put(out: &Path, name: &str, table: &Table) {
 /// Rows of a table, each with its selection and what is added to its value.
 fn chosen(table: &Table, rows: &[(usize, String, f64)], value: &str) -> Table {
     let picked = Table::gather(&[table], &rows.iter().map(|(row, ..)| (0, *row)).collect::<Vec<_>>()).expect("rows");
-    let named = Column::Text(rows.iter().map(|(_, selection, _)| Some(selection.clone())).collect());
+    let named = Column::text(rows.iter().map(|(_, selection, _)| Some(selection.clone())));
     let columns = picked.columns().map(|(name, column)| {
         let column = match column {
             Column::Real(values) if name == value => {
@@ -195,8 +195,7 @@ fn tables_have_the_rows_of_the_states_asked_for() {
     assert!(layers.contains(",selected,q,") && layers.contains(",all,q,") && !layers.contains(",typical"), "{layers}");
 
     refused("show", &[&out], "--table weights", "this run has no table `weights`");
-    let counts =
-        Table::new([("layer", Column::Integer(vec![Some(1)])), ("token", Column::Text(vec![Some("the".to_owned())]))]).expect("a table");
+    let counts = Table::new([("layer", Column::Integer(vec![Some(1)])), ("token", Column::text(vec![Some("the")]))]).expect("a table");
     for (name, file) in [("massive", "massive"), ("token-components", "token_components")] {
         put(&out, file, &counts);
         assert_eq!(told("show", &[&out], &format!("--table {name} --format csv")), "layer,token\n1,the\n");

@@ -106,7 +106,7 @@ fn some_views(runs: &[Run]) -> Result<Vec<u8>> {
 
 /// A page that opens on what was asked of the runs.
 fn asked(runs: &[Run]) -> Result<Vec<u8>> {
-    let column = |texts: [&str; 3]| Column::Text(texts.iter().map(|text| Some((*text).to_owned())).collect());
+    let column = |texts: [&str; 3]| Column::text(texts.iter().map(|text| Some(*text)));
     let findings = Table::new([
         ("statement", column(["variance falls as the norm grows", "the last layers are isotropic", "<b>sinks</b> carry Q"])),
         ("paper", column(["Someone 2025", "Another 2024", "A third 2024"])),

@@ -73,8 +73,8 @@ impl Model {
         let real = |of: &dyn Fn(&Row) -> f64| Column::Real(rows.iter().map(|row| Some(of(row))).collect());
         let mut columns = vec![
             ("layer".to_owned(), Column::Integer(rows.iter().map(|row| Some(row.0)).collect())),
-            ("point".to_owned(), Column::Text(rows.iter().map(|row| Some(row.1.into())).collect())),
-            ("token".to_owned(), Column::Text(rows.iter().map(|row| Some(row.2.name.clone())).collect())),
+            ("point".to_owned(), Column::text(rows.iter().map(|row| Some(row.1)))),
+            ("token".to_owned(), Column::text(rows.iter().map(|row| Some(row.2.name.clone())))),
             ("position".to_owned(), Column::Integer(rows.iter().map(|row| row.3).collect())),
             ("count".to_owned(), Column::Integer(rows.iter().map(|row| Some(row.4 as i64)).collect())),
             ("mean_norm".to_owned(), real(&|row| self.massive_square(row.0).sqrt())),
@@ -110,7 +110,7 @@ impl Model {
                 }
             }
         }
-        let text = |of: &dyn Fn(usize) -> String| Column::Text((0..rows.len()).map(|i| Some(of(i))).collect());
+        let text = |of: &dyn Fn(usize) -> String| Column::text((0..rows.len()).map(|i| Some(of(i))));
         let integer = |of: &dyn Fn(usize) -> i64| Column::Integer((0..rows.len()).map(|i| Some(of(i))).collect());
         let real = |of: &dyn Fn(usize) -> f64| Column::Real((0..rows.len()).map(|i| Some(of(i))).collect());
         Ok(Table::new([

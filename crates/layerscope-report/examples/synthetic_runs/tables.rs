@@ -123,7 +123,7 @@ impl Model {
                 }
             }
         }
-        let text = |of: &dyn Fn(usize) -> Option<String>| Column::Text((0..rows.len()).map(of).collect());
+        let text = |of: &dyn Fn(usize) -> Option<String>| Column::text((0..rows.len()).map(of));
         let integer = |of: &dyn Fn(usize) -> Option<i64>| Column::Integer((0..rows.len()).map(of).collect());
         let real = |of: &dyn Fn(usize) -> Option<f64>| Column::Real((0..rows.len()).map(of).collect());
         let mut columns = vec![
@@ -152,7 +152,7 @@ impl Model {
 pub type GroupRow<'a> = ((i64, &'static str), &'a Group, u64, Moments, &'static str);
 
 pub fn groups_table(model: &Model, rows: &[GroupRow]) -> Result<Table> {
-    let text = |of: &dyn Fn(&GroupRow) -> String| Column::Text(rows.iter().map(|row| Some(of(row))).collect());
+    let text = |of: &dyn Fn(&GroupRow) -> String| Column::text(rows.iter().map(|row| Some(of(row))));
     let integer = |of: &dyn Fn(&GroupRow) -> i64| Column::Integer(rows.iter().map(|row| Some(of(row))).collect());
     let real = |of: &dyn Fn(&GroupRow) -> Option<f64>| Column::Real(rows.iter().map(of).collect());
     let mut columns = vec![
@@ -206,7 +206,7 @@ impl LayerRows {
     }
 
     pub fn table(&self) -> Result<Table> {
-        let text = |of: &dyn Fn(&LayerRow) -> Option<String>| Column::Text(self.rows.iter().map(of).collect());
+        let text = |of: &dyn Fn(&LayerRow) -> Option<String>| Column::text(self.rows.iter().map(of));
         Ok(Table::new([
             ("model", text(&|_| Some(self.model.clone()))),
             ("revision", text(&|_| Some("main".into()))),

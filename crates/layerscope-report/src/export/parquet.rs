@@ -61,11 +61,11 @@ fn write_file(table: &Table, output: &mut (dyn Write + Send)) -> ParquetResult<(
 }
 
 /// Text as the library takes it: the same names follow each other, and share their memory.
-fn shared() -> impl FnMut(&String) -> ByteArray {
+fn shared() -> impl FnMut(&Arc<str>) -> ByteArray {
     let mut last = ByteArray::from("");
     move |text| {
         if last.data() != text.as_bytes() {
-            last = text.as_str().into();
+            last = ByteArray::from(&**text);
         }
         last.clone()
     }
@@ -202,7 +202,7 @@ fn read_groups(file: &SerializedFileReader<Checked>, groups: Range<usize>, only:
         for (&c, (_, column)) in places.iter().zip(&mut columns) {
             let levels = schema.column(c).max_def_level();
             match (group.get_column_reader(c)?, column) {
-                (ColumnReader::ByteArrayColumnReader(reader), Column::Text(values)) => read_column(reader, levels, values, text)?,
+                (ColumnReader::ByteArrayColumnReader(reader), Column::Text(values)) => read_column(reader, levels, values, names())?,
                 (ColumnReader::Int64ColumnReader(reader), Column::Integer(values)) => read_column(reader, levels, values, Ok)?,
                 (ColumnReader::DoubleColumnReader(reader), Column::Real(values)) => read_column(reader, levels, values, Ok)?,
                 _ => return Err(general("a column changed its type")),
@@ -235,7 +235,7 @@ fn read_column<T: DataType, V>(
     mut reader: ColumnReaderImpl<T>,
     max_level: i16,
     column: &mut Vec<Option<V>>,
-    convert: impl Fn(T::T) -> ParquetResult<V>,
+    mut convert: impl FnMut(T::T) -> ParquetResult<V>,
 ) -> ParquetResult<()> {
     let mut values = Vec::new();
     let mut levels = Vec::new();
@@ -244,7 +244,7 @@ fn read_column<T: DataType, V>(
         if records == 0 {
             return Ok(());
         }
-        let mut defined = values.drain(..).map(&convert);
+        let mut defined = values.drain(..).map(&mut convert);
         if max_level == 0 {
             column.extend(defined.map(|value| value.map(Some)).collect::<ParquetResult<Vec<_>>>()?);
         } else {
@@ -256,8 +256,16 @@ fn read_column<T: DataType, V>(
     }
 }
 
-fn text(bytes: ByteArray) -> ParquetResult<String> {
-    bytes.as_utf8().map(str::to_owned).map_err(|_| general("a text is not UTF-8"))
+/// Text as tables take it: as in [`shared()`].
+fn names() -> impl FnMut(ByteArray) -> ParquetResult<Arc<str>> {
+    let mut last = Arc::from("");
+    move |bytes| {
+        let text = bytes.as_utf8().map_err(|_| general("a text is not UTF-8"))?;
+        if *text != *last {
+            last = Arc::from(text);
+        }
+        Ok(Arc::clone(&last))
+    }
 }
 
 fn general(problem: &str) -> ParquetError {

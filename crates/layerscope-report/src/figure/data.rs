@@ -339,7 +339,7 @@ fn slug(label: &str) -> String {
     if slug.is_empty() { "model".into() } else { slug.into() }
 }
 
-pub(crate) fn texts<'a>(table: &'a Table, name: &str) -> Option<&'a [Option<String>]> {
+pub(crate) fn texts<'a>(table: &'a Table, name: &str) -> Option<&'a [Option<Arc<str>>]> {
     if let Some(Column::Text(values)) = table.column(name) { Some(values) } else { None }
 }
 

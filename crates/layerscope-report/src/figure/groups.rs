@@ -1,6 +1,7 @@
 //! The groups of a run as figures see them: of the states that are shown, each selected or not.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use layerscope_stats::measure::{fit_line, variation};
 
@@ -11,7 +12,7 @@ use crate::table::Table;
 /// The columns of the groups' table, one entry a row.
 pub(crate) struct Groups<'a> {
     ids: Option<&'a [Option<i64>]>,
-    names: &'a [Option<String>],
+    names: &'a [Option<Arc<str>>],
     n: &'a [Option<i64>],
     q: &'a [Option<f64>],
     m: &'a [Option<f64>],
@@ -137,7 +138,7 @@ mod tests {
     use crate::table::Column;
 
     fn table(selections: Option<[&str; 4]>) -> Table {
-        let text = |values: [&str; 4]| Column::Text(values.iter().map(|value| Some((*value).to_owned())).collect());
+        let text = |values: [&str; 4]| Column::text(values.iter().map(|value| Some(*value)));
         let real = |values: [f64; 4]| Column::Real(values.map(Some).to_vec());
         let integer = |values: [i64; 4]| Column::Integer(values.map(Some).to_vec());
         let mut columns = vec![

@@ -29,9 +29,7 @@ impl Rows {
     pub fn push(&mut self, cells: &[Cell]) {
         for (i, (_, column)) in self.columns.iter_mut().enumerate() {
             match (column, cells.get(i)) {
-                (Column::Text(values), cell) => {
-                    values.push(if let Some(Cell::Text(text)) = cell { Some((*text).to_owned()) } else { None })
-                }
+                (Column::Text(values), cell) => values.push(if let Some(Cell::Text(text)) = cell { Some((*text).into()) } else { None }),
                 (Column::Integer(values), cell) => values.push(if let Some(Cell::Integer(number)) = cell { Some(*number) } else { None }),
                 (Column::Real(values), cell) => values.push(match cell {
                     Some(Cell::Real(number)) if number.is_finite() => Some(*number),

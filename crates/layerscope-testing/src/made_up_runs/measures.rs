@@ -52,13 +52,13 @@ impl Layers {
     pub(super) fn table(self, model: &str) -> Table {
         let rows = self.layer.len();
         Table::new([
-            ("model", Column::Text(vec![Some(model.into()); rows])),
+            ("model", Column::text(vec![Some(model); rows])),
             ("revision", Column::Text(vec![None; rows])),
             ("layer", Column::Integer(self.layer)),
-            ("point", Column::Text(self.point)),
-            ("selection", Column::Text(self.selection)),
-            ("measure", Column::Text(self.measure)),
-            ("variant", Column::Text(self.variant)),
+            ("point", Column::text(self.point)),
+            ("selection", Column::text(self.selection)),
+            ("measure", Column::text(self.measure)),
+            ("variant", Column::text(self.variant)),
             ("value", Column::Real(self.value.clone())),
             ("se", Column::Real(self.value.iter().map(|value| value.map(|value| value.abs() * 0.01)).collect())),
             ("n", Column::Integer(self.n)),

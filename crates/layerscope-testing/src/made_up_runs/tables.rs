@@ -13,13 +13,13 @@ pub(super) fn groups_table(rows: &[Rows]) -> Table {
             })
             .collect()
     }
-    let selections = rows.iter().flat_map(|Rows { states, groups, .. }| vec![Some(states.name().to_owned()); groups.len()]).collect();
+    let selections = rows.iter().flat_map(|Rows { states, groups, .. }| vec![Some(states.name()); groups.len()]);
     let mut columns = vec![
         ("layer", Column::Integer(column(rows, |layer, _, _, _| layer))),
-        ("point", Column::Text(column(rows, |_, point, _, _| point.to_owned()))),
+        ("point", Column::text(column(rows, |_, point, _, _| point.to_owned()))),
         ("group_id", Column::Integer(column(rows, |_, _, i, _| i as i64))),
-        ("group", Column::Text(column(rows, |_, _, _, group| group.name.clone()))),
-        ("raw", Column::Text(column(rows, |_, _, _, group| group.name.clone()))),
+        ("group", Column::text(column(rows, |_, _, _, group| group.name.clone()))),
+        ("raw", Column::text(column(rows, |_, _, _, group| group.name.clone()))),
         ("subwords", Column::Integer(column(rows, |_, _, i, _| 1 + (i % 6) as i64))),
         ("n", Column::Integer(column(rows, |_, _, _, group| group.n))),
         ("q", Column::Real(column(rows, |_, _, _, group| group.q))),
@@ -28,7 +28,7 @@ pub(super) fn groups_table(rows: &[Rows]) -> Table {
         ("self_similarity", Column::Real(column(rows, |_, _, _, _| 0.5))),
         ("mean_norm", Column::Real(column(rows, |_, _, _, group| group.q.sqrt()))),
     ];
-    columns.extend(has_typical(rows).then_some(("selection", Column::Text(selections))));
+    columns.extend(has_typical(rows).then_some(("selection", Column::text(selections))));
     Table::new(columns).unwrap()
 }
 
@@ -64,12 +64,12 @@ pub(super) fn tokens_table(shape: &Shape, rows: &[Rows], random: &mut Numbers) -
     }
     let mut columns = vec![
         ("layer", Column::Integer(table.iter().map(|row| Some(row.0)).collect())),
-        ("point", Column::Text(table.iter().map(|row| Some(row.1.clone())).collect())),
+        ("point", Column::text(table.iter().map(|row| Some(row.1.clone())))),
         ("group_id", Column::Integer(ids)),
-        ("group", Column::Text(table.iter().map(|row| Some(row.2.clone())).collect())),
+        ("group", Column::text(table.iter().map(|row| Some(row.2.clone())))),
         ("n", Column::Integer(table.iter().map(|row| Some(row.3)).collect())),
-        ("role", Column::Text(table.iter().map(|row| Some(if row.4 { "mean" } else { "state" }.into())).collect())),
-        ("document", Column::Text(table.iter().map(|row| (!row.4).then(|| "0:1".into())).collect())),
+        ("role", Column::text(table.iter().map(|row| Some(if row.4 { "mean" } else { "state" })))),
+        ("document", Column::text(table.iter().map(|row| (!row.4).then(|| "0:1")))),
         ("position", Column::Integer(table.iter().map(|row| (!row.4).then_some(3)).collect())),
         ("x", Column::Real(table.iter().map(|row| Some(row.5)).collect())),
         ("y", Column::Real(table.iter().map(|row| Some(row.6)).collect())),
@@ -77,6 +77,6 @@ pub(super) fn tokens_table(shape: &Shape, rows: &[Rows], random: &mut Numbers) -
         ("explained_x", Column::Real(table.iter().map(|row| row.4.then_some(0.42)).collect())),
         ("explained_y", Column::Real(table.iter().map(|row| row.4.then_some(0.137)).collect())),
     ];
-    columns.extend(has_typical(rows).then_some(("selection", Column::Text(selections))));
+    columns.extend(has_typical(rows).then_some(("selection", Column::text(selections))));
     Table::new(columns).unwrap()
 }

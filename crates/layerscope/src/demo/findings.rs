@@ -238,7 +238,7 @@ fn finding(
 
 /// One row a finding.
 pub fn findings_table(findings: &[Finding]) -> Result<Table> {
-    let text = |of: &dyn Fn(&Finding) -> &str| Column::Text(findings.iter().map(|finding| Some(of(finding).to_owned())).collect());
+    let text = |of: &dyn Fn(&Finding) -> &str| Column::text(findings.iter().map(|finding| Some(of(finding))));
     Ok(Table::new([
         ("statement", text(&|finding| finding.statement)),
         ("paper", text(&|finding| finding.paper)),

@@ -17,12 +17,12 @@ use crate::text::{bytes, counted};
 
 /// What a worker holds beside its activations for every row: ids, positions, groups, norms, segments.
 const BYTES_PER_ROW: usize = 96;
-/// A row of the group table while it is made and written.
-pub const BYTES_PER_TABLE_ROW: usize = 420;
+/// A row of the table of groups, of kept states of chosen tokens, and of components of chosen tokens, while these are made and written.
+const BYTES_PER_TABLE_ROW: usize = 420;
+const BYTES_PER_TOKEN_ROW: usize = 360;
+const BYTES_PER_TOKEN_COMPONENT: usize = 200;
 /// A number of the sample while dimensions, partitions and clusters are computed: as stored, as sampled, centred and projected, in f32 and f64.
 const BYTES_PER_SAMPLED_NUMBER: usize = 32;
-/// A kept state of a chosen token in its table, while that is made and written.
-pub const BYTES_PER_TOKEN_ROW: usize = 384;
 /// A group at a point in the tables of a finished run, a kept state of a chosen token, a component.
 const BYTES_PER_STORED_GROUP: usize = 48;
 const BYTES_PER_STORED_TOKEN: usize = 48;
@@ -49,6 +49,12 @@ const SLACK: u64 = 10 << 20;
 pub fn while_computed(dim: usize, sample: usize, has_covariance: bool) -> usize {
     let matrices = if has_covariance { MATRICES_AT_THE_END * dim * dim * size_of::<f64>() } else { 0 };
     matrices + if sample == 0 { 0 } else { sample * dim * BYTES_PER_SAMPLED_NUMBER + NEIGHBOUR_BYTES }
+}
+
+/// What the long tables take while they are made and written, with so many groups, kept states of chosen tokens and components of chosen
+/// tokens at all points together.
+pub fn table_bytes(groups: usize, tokens: usize, token_components: usize) -> usize {
+    groups * BYTES_PER_TABLE_ROW + tokens * BYTES_PER_TOKEN_ROW + token_components * BYTES_PER_TOKEN_COMPONENT
 }
 
 /// What numbers of a state take once they are packed: between 0.77 and 0.83 of their bytes on MiniLM and SmolLM2.
@@ -146,13 +152,12 @@ impl Estimate {
         let pilot = if own.is_some() { 0 } else { sizes.pilot * dim * size_of::<f32>() };
         // Kept states as read, and sorted into the sample and the chosen tokens.
         let kept = (sizes.sample + sizes.tokens) * dim * size_of::<f32>();
-        let token_rows = sizes.points * sizes.tokens * BYTES_PER_TOKEN_ROW;
         let computed = while_computed(dim, sizes.sample, sketches.contains(SketchKind::Covariance));
         let share = |segment: &super::route::Segment| Share {
             weights: leg_memory(device, &model.spec, &model.plan, segment.leg).host as u64,
             points: segment.points.len(),
         };
-        let rows = sizes.points * groups * BYTES_PER_TABLE_ROW + token_rows;
+        let rows = sizes.points * table_bytes(groups, sizes.tokens, sizes.state.chosen * dim);
         let at_once = sizes.threads.min(POINTS_AT_ONCE).min(sizes.points).max(1);
         Estimate {
             fixed: resident + (worker * sizes.threads + early * left_early(sizes.threads)) as u64 + SLACK,

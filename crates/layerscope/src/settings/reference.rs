@@ -9,7 +9,7 @@ use crate::text::wrapped;
 
 /// Flag, values, default, what it decides and what it does: `layerscope settings` and `docs/settings.md`.
 pub fn table() -> Result<Table> {
-    let text = |of: &dyn Fn(&Row) -> String| Column::Text(SETTINGS.iter().map(|row| Some(of(row))).collect());
+    let text = |of: &dyn Fn(&Row) -> String| Column::text(SETTINGS.iter().map(|row| Some(of(row))));
     Ok(Table::new([
         ("setting", text(&|row| format!("--{}", row.name))),
         ("section", text(&|row| row.heading.title().to_owned())),

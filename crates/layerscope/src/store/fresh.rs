@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::measure::estimate::while_computed;
 use crate::measure::kept::Kept;
 use crate::process::system;
-use crate::tables::make::{PointSource, Resources, Tables, table_bytes, tables};
+use crate::tables::make::{PointSource, Resources, Tables, long_tables, tables};
 use crate::tables::points::fitting;
 
 /// The states of all points of a run, and everything else that belongs to it.
@@ -58,7 +58,7 @@ impl FreshRun {
     /// Whether tables fit beside the writing of the files; and those of as many points at once beside states in memory, of so many bytes
     /// each, as would fit without them.
     pub fn fits(&self, resources: &Resources, states: &[usize]) -> bool {
-        let taken = system::resident().unwrap_or(0) + (table_bytes(&self.facts, &self.kept) + packing_bytes(resources.threads)) as u64;
+        let taken = system::resident().unwrap_or(0) + (long_tables(&self.facts, &self.kept) + packing_bytes(resources.threads)) as u64;
         let free = self.announced(resources).memory.saturating_sub(taken);
         let each = self.facts.points.iter().map(|point| self.memory(point)).max().unwrap_or(0);
         let LegStates::InMemory(_) = self.legs else { return fitting(each, free) > 0 };

@@ -6,7 +6,6 @@ use layerscope_corpus::DocumentId;
 use layerscope_stats::sketch::{HashSample, TokenSamples};
 
 use super::facts::Facts;
-use crate::measure::estimate::BYTES_PER_TOKEN_ROW;
 use crate::measure::items::document_number;
 use crate::measure::kept::Kept;
 
@@ -47,9 +46,9 @@ impl KeptSamples {
         self.kept.states() * dim * size_of::<f32>()
     }
 
-    /// Bytes of the rows of chosen tokens at so many points, while their tables are made.
-    pub fn table_bytes(&self, points: usize) -> usize {
-        points * (self.kept.len() - self.sample_len()) * BYTES_PER_TOKEN_ROW
+    /// Kept states of chosen tokens, and how many tokens these are.
+    pub fn tokens(&self) -> (usize, usize) {
+        (self.kept.len() - self.sample_len(), self.chosen.len())
     }
 
     /// The name of a document of a kept state, by its number.

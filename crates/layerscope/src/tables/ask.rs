@@ -183,7 +183,7 @@ mod tests {
     type Cells<'a> = (Option<i64>, &'a str, &'a str, Option<&'a str>, f64);
 
     fn table(rows: &[Cells]) -> Table {
-        let text = |of: &dyn Fn(&Cells) -> Option<String>| Column::Text(rows.iter().map(of).collect());
+        let text = |of: &dyn Fn(&Cells) -> Option<String>| Column::text(rows.iter().map(of));
         Table::new([
             ("layer", Column::Integer(rows.iter().map(|row| row.0).collect())),
             ("point", text(&|row| Some(row.1.to_owned()))),

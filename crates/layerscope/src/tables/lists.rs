@@ -10,7 +10,7 @@ use crate::error::Result;
 
 /// Every measure: name, family, formula, variants, what `n` counts, what it is computed from, source.
 pub fn measures() -> Result<Table> {
-    let text = |of: &dyn Fn(&Measure) -> String| Column::Text(MEASURES.iter().map(|measure| Some(of(measure))).collect());
+    let text = |of: &dyn Fn(&Measure) -> String| Column::text(MEASURES.iter().map(|measure| Some(of(measure))));
     Ok(Table::new([
         ("measure", text(&|measure| measure.name.to_owned())),
         ("family", text(&|measure| measure.family.name().to_owned())),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Instant;
 
 use layerscope_report::{Column, Table};
@@ -14,11 +15,11 @@ use layerscope_stats::sketch::{LARGEST, MassiveGroup, Sketches};
 
 use super::points;
 use crate::error::{Error, Result};
-use crate::measure::estimate::BYTES_PER_TABLE_ROW;
+use crate::measure::estimate::table_bytes;
 use crate::process::cancel::CancelToken;
 use crate::process::system;
 use crate::process::threads::joined;
-use crate::store::facts::{Facts, PointFacts};
+use crate::store::facts::{Facts, GroupFacts, PointFacts};
 use crate::store::kept_samples::KeptSamples;
 
 /// The tables of a run.
@@ -89,7 +90,7 @@ pub fn tables(facts: &Facts, source: &dyn PointSource, resources: &Resources, sh
     let mut builder = Builder::new(facts, source);
     let count = facts.points.len();
     let each = facts.points.iter().map(|point| source.memory(point)).max().unwrap_or(0);
-    let rows = table_bytes(facts, source.samples());
+    let rows = long_tables(facts, source.samples());
     let free = resources.memory.saturating_sub(system::resident().unwrap_or(0) + rows as u64);
     let at_once = points::at_once(count, resources.threads, each, free);
     let threads = (resources.threads / at_once).max(1);
@@ -107,9 +108,10 @@ pub fn tables(facts: &Facts, source: &dyn PointSource, resources: &Resources, sh
     builder.finish()
 }
 
-/// Bytes of the long tables while they are made.
-pub fn table_bytes(facts: &Facts, kept: &KeptSamples) -> usize {
-    facts.points.len() * facts.groups.len() * BYTES_PER_TABLE_ROW + kept.table_bytes(facts.points.len())
+/// Bytes of the long tables of a run while they are made.
+pub fn long_tables(facts: &Facts, kept: &KeptSamples) -> usize {
+    let (states, tokens) = kept.tokens();
+    facts.points.iter().map(|point| table_bytes(facts.groups.len(), states, tokens * facts.width_of(point))).sum()
 }
 
 /// What there is of one point: states left out, tables, seconds.
@@ -240,31 +242,35 @@ impl<'a> Builder<'a> {
         })
     }
 
+    fn name(&self, group: u32) -> &str {
+        &self.facts.groups[group as usize].name
+    }
+
     /// The columns `layer` and `point` of rows of these points.
     fn places(&self, points: impl Iterator<Item = usize> + Clone) -> [(&'static str, Column); 2] {
         let of = |at: usize| &self.facts.points[at];
         let layer = Column::Integer(points.clone().map(|at| Some(i64::from(of(at).at.layer))).collect());
-        let point = Column::Text(points.map(|at| Some(of(at).at.point().to_owned())).collect());
+        let point = Column::text(points.map(|at| Some(of(at).at.point())));
         [("layer", layer), ("point", point)]
     }
 
     /// The column `selection` of rows at these places.
     fn selections(places: impl Iterator<Item = Place>) -> (&'static str, Column) {
-        ("selection", Column::Text(places.map(|(_, selection)| Some(selection.name().to_owned())).collect()))
+        ("selection", Column::text(places.map(|(_, selection)| Some(selection.name()))))
     }
 
     fn layers_table(&self) -> Result<Table> {
         let rows = &self.layers;
-        let repeated = |text: Option<&String>| Column::Text(vec![text.cloned(); rows.len()]);
-        let text = |of: &dyn Fn(&LayerRow) -> Option<String>| Column::Text(rows.iter().map(|(_, row)| of(row)).collect());
+        let repeated = |text: Option<&String>| Column::text(vec![text; rows.len()]);
+        let text = |of: fn(&LayerRow) -> Option<&str>| Column::text(rows.iter().map(|(_, row)| of(row)));
         let real = |of: &dyn Fn(&LayerRow) -> Option<f64>| Column::Real(rows.iter().map(|(_, row)| of(row)).collect());
         let mut columns =
             vec![("model", repeated(Some(&self.facts.model.name))), ("revision", repeated(self.facts.model.revision.as_ref()))];
         columns.extend(self.places(rows.iter().map(|(at, _)| *at)));
         columns.extend([
-            ("selection", text(&|row| Some(row.selection.name().to_owned()))),
-            ("measure", text(&|row| Some(row.measure.to_owned()))),
-            ("variant", text(&|row| row.variant.clone())),
+            ("selection", text(|row| Some(row.selection.name()))),
+            ("measure", text(|row| Some(row.measure))),
+            ("variant", text(|row| row.variant.as_deref())),
             ("value", real(&|row| row.value)),
             ("se", real(&|row| row.se)),
             ("n", Column::Integer(rows.iter().map(|(_, row)| Some(row.n as i64)).collect())),
@@ -277,11 +283,16 @@ impl<'a> Builder<'a> {
         let rows = &self.groups;
         let of = |row: &GroupRow| &self.facts.groups[row.group as usize];
         let real = |of: &dyn Fn(&GroupRow) -> Option<f64>| Column::Real(rows.iter().map(|(_, _, row)| of(row)).collect());
+        // A group has a row at every point.
+        let names = |of: fn(&GroupFacts) -> &str| {
+            let shared: Vec<Arc<str>> = self.facts.groups.iter().map(|group| of(group).into()).collect();
+            Column::Text(rows.iter().map(|(_, _, row)| Some(Arc::clone(&shared[row.group as usize]))).collect())
+        };
         let mut columns = self.places(rows.iter().map(|((at, _), _, _)| *at)).to_vec();
         columns.extend([
             ("group_id", Column::Integer(rows.iter().map(|(_, id, _)| Some(*id as i64)).collect())),
-            ("group", Column::Text(rows.iter().map(|(_, _, row)| Some(of(row).name.clone())).collect())),
-            ("raw", Column::Text(rows.iter().map(|(_, _, row)| Some(of(row).raw.clone())).collect())),
+            ("group", names(|group| &group.name)),
+            ("raw", names(|group| &group.raw)),
             ("subwords", Column::Integer(rows.iter().map(|(_, _, row)| Some(i64::from(of(row).subwords))).collect())),
             ("n", Column::Integer(rows.iter().map(|(_, _, row)| Some(row.n as i64)).collect())),
             ("q", real(&|row| Some(row.q))),
@@ -327,15 +338,14 @@ impl<'a> Builder<'a> {
         let rows = &self.tokens;
         let ids: HashMap<u32, u64> = self.order.iter().copied().collect();
         let integer = |of: &dyn Fn(&TokenRow) -> Option<i64>| Column::Integer(rows.iter().map(|(_, row)| of(row)).collect());
-        let text = |of: &dyn Fn(&TokenRow) -> Option<String>| Column::Text(rows.iter().map(|(_, row)| of(row)).collect());
         let real = |of: &dyn Fn(&TokenRow) -> Option<f64>| Column::Real(rows.iter().map(|(_, row)| of(row)).collect());
         let mut columns = self.places(rows.iter().map(|((at, _), _)| *at)).to_vec();
         columns.extend([
             ("group_id", integer(&|row| ids.get(&row.group).map(|id| *id as i64))),
-            ("group", text(&|row| Some(self.facts.groups[row.group as usize].name.clone()))),
+            ("group", Column::text(rows.iter().map(|(_, row)| Some(self.name(row.group))))),
             ("n", integer(&|row| Some(row.n as i64))),
-            ("role", text(&|row| Some(if row.state.is_some() { "state" } else { "mean" }.to_owned()))),
-            ("document", text(&|row| row.state.and_then(|(number, _)| self.source.samples().document(number)))),
+            ("role", Column::text(rows.iter().map(|(_, row)| Some(if row.state.is_some() { "state" } else { "mean" })))),
+            ("document", Column::text(rows.iter().map(|(_, row)| self.source.samples().document(row.state?.0)))),
             ("position", integer(&|row| row.state.map(|(_, position)| i64::from(position)))),
             ("x", real(&|row| Some(row.x))),
             ("y", real(&|row| Some(row.y))),
@@ -354,7 +364,7 @@ impl<'a> Builder<'a> {
         let mut columns = self.places(rows.iter().map(|((at, _), _)| *at)).to_vec();
         columns.extend([
             ("group_id", Column::Integer(rows.iter().map(|(_, row)| ids.get(&row.group).map(|id| *id as i64)).collect())),
-            ("token", Column::Text(rows.iter().map(|(_, row)| Some(self.facts.groups[row.group as usize].name.clone())).collect())),
+            ("token", Column::text(rows.iter().map(|(_, row)| Some(self.name(row.group))))),
             ("component", Column::Integer(rows.iter().map(|(_, row)| Some(i64::from(row.component))).collect())),
             ("q", real(&|row| row.q)),
             ("mean", real(&|row| row.mean)),
@@ -373,10 +383,7 @@ impl<'a> Builder<'a> {
         let mut columns: Vec<(String, Column)> =
             self.places(rows.iter().map(|(at, _)| *at)).into_iter().map(|(name, column)| (name.to_owned(), column)).collect();
         columns.extend([
-            (
-                "token".to_owned(),
-                Column::Text(rows.iter().map(|(_, row)| Some(self.facts.groups[row.group as usize].name.clone())).collect()),
-            ),
+            ("token".to_owned(), Column::text(rows.iter().map(|(_, row)| Some(self.name(row.group))))),
             ("position".to_owned(), integer(&|row| row.position.map(i64::from))),
             ("count".to_owned(), integer(&|row| Some(row.count as i64))),
             ("mean_norm".to_owned(), real(&|row| Some(row.mean_norm))),
@@ -391,7 +398,7 @@ impl<'a> Builder<'a> {
 
     fn identities_table(&self) -> Result<Table> {
         let rows = &self.identities;
-        let text = |of: &dyn Fn(&Identity) -> &'static str| Column::Text(rows.iter().map(|(_, row)| Some(of(row).to_owned())).collect());
+        let text = |of: &dyn Fn(&Identity) -> &'static str| Column::text(rows.iter().map(|(_, row)| Some(of(row))));
         let mut columns = self.places(rows.iter().map(|(at, _)| *at)).to_vec();
         columns.extend([
             ("selection", text(&|row| row.selection.name())),

@@ -1,5 +1,7 @@
 //! Tables of several checkpoints as one.
 
+use std::sync::Arc;
+
 use layerscope_report::{Column, Table};
 
 use crate::error::Result;
@@ -13,7 +15,7 @@ pub fn stacked(parts: &[(&Revision, Table)]) -> Result<Table> {
     fn repeated<T: Clone>(parts: &[(&Revision, Table)], value: impl Fn(&Revision) -> Option<T>) -> Vec<Option<T>> {
         parts.iter().flat_map(|(revision, table)| vec![value(revision); table.rows()]).collect()
     }
-    let revision = || Column::Text(repeated(parts, |revision| Some(revision.name.clone())));
+    let revision = || Column::Text(repeated(parts, |revision| Some(Arc::from(revision.name.as_str()))));
     let step = || Column::Integer(repeated(parts, |revision| revision.step));
     let mut columns: Vec<(String, Column)> = Vec::new();
     for (name, like) in parts.iter().take(1).flat_map(|(_, table)| table.columns()) {

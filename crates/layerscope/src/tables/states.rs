@@ -98,7 +98,7 @@ mod tests {
     fn table(rows: &[(i64, &str)]) -> Table {
         Table::new([
             ("layer", Column::Integer(rows.iter().map(|row| Some(row.0)).collect())),
-            ("selection", Column::Text(rows.iter().map(|row| Some(row.1.to_owned())).collect())),
+            ("selection", Column::text(rows.iter().map(|row| Some(row.1)))),
         ])
         .expect("a table")
     }

@@ -125,12 +125,12 @@ mod tests {
 
     fn shown(selection: &str, states: States) -> String {
         let rows = [("q", 1234567.0), ("m_over_q", 0.25), ("groups", 1500.0), ("slope_v_on_m", -0.99991), ("r2_v_on_m", 0.00001)];
-        let text = |value: &str| Column::Text(vec![Some(value.to_owned()); rows.len()]);
+        let text = |value: &str| Column::text(vec![Some(value); rows.len()]);
         let table = Table::new([
             ("layer", Column::Integer(vec![Some(12); rows.len()])),
             ("point", text("final_norm")),
             ("selection", text(selection)),
-            ("measure", Column::Text(rows.iter().map(|(name, _)| Some((*name).to_owned())).collect())),
+            ("measure", Column::text(rows.iter().map(|(name, _)| Some(*name)))),
             ("variant", Column::Text(vec![None; rows.len()])),
             ("value", Column::Real(rows.iter().map(|(_, value)| Some(*value)).collect())),
         ])
@@ -156,12 +156,12 @@ mod tests {
     fn slopes_over_few_groups_are_marked() {
         let table = |n: i64, groups: f64| {
             let rows = [("q", 5.0), ("slope_v_on_m", -0.5), ("r2_v_on_m", 0.25), ("groups", groups)];
-            let text = |value: &str| Column::Text(vec![Some(value.to_owned()); rows.len()]);
+            let text = |value: &str| Column::text(vec![Some(value); rows.len()]);
             let columns = [
                 ("layer", Column::Integer(vec![Some(1); rows.len()])),
                 ("point", text("block")),
                 ("selection", text("selected")),
-                ("measure", Column::Text(rows.iter().map(|(name, _)| Some((*name).to_owned())).collect())),
+                ("measure", Column::text(rows.iter().map(|(name, _)| Some(*name)))),
                 ("variant", Column::Text(vec![None; rows.len()])),
                 ("value", Column::Real(rows.iter().map(|(_, value)| Some(*value)).collect())),
                 ("n", Column::Integer(vec![Some(n); rows.len()])),

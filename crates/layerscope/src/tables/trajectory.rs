@@ -110,7 +110,7 @@ pub fn final_norm_table(layers: &Table) -> Result<Option<Table>> {
     if pairs.is_empty() {
         return Ok(None);
     }
-    let text = |name: &str| Column::Text(pairs.iter().map(|(_, row)| rows.text(name, *row).map(str::to_owned)).collect());
+    let text = |name: &str| Column::text(pairs.iter().map(|(_, row)| rows.text(name, *row).map(str::to_owned)));
     let difference = |(before, after): &(usize, usize)| Some(rows.value(*after)? - rows.value(*before)?);
     Ok(Some(Table::new([
         ("model", text("model")),
@@ -179,7 +179,7 @@ mod tests {
             ("step8", 1, "block", 0.3, 8),
             ("step8", 1, "final_norm", 0.9, 8),
         ];
-        let text = |of: &dyn Fn(usize) -> &'static str| Column::Text((0..rows.len()).map(|row| Some(of(row).to_owned())).collect());
+        let text = |of: &dyn Fn(usize) -> &'static str| Column::text((0..rows.len()).map(|row| Some(of(row))));
         Table::new([
             ("model", text(&|_| "m")),
             ("revision", text(&|row| rows[row].0)),

@@ -47,7 +47,7 @@ pub fn embeddings_table(model: &str, entries: &[(Option<String>, Option<i64>, Ve
             matrices.iter().flat_map(move |matrix| matrix.tables.rows.iter().map(move |row| Place(revision, *step, matrix.point, row)))
         })
         .collect();
-    let text = |of: &dyn Fn(&Place<'_>) -> Option<String>| Column::Text(rows.iter().map(of).collect());
+    let text = |of: &dyn Fn(&Place<'_>) -> Option<String>| Column::text(rows.iter().map(of));
     let real = |of: &dyn Fn(&Place<'_>) -> Option<f64>| Column::Real(rows.iter().map(of).collect());
     let integer = |of: &dyn Fn(&Place<'_>) -> Option<i64>| Column::Integer(rows.iter().map(of).collect());
     Ok(Table::new([
@@ -79,7 +79,7 @@ pub fn projections_table(matrices: &[MatrixMeasures]) -> Result<Table> {
         })
         .collect();
     Ok(Table::new([
-        ("point", Column::Text(rows.iter().map(|(point, ..)| Some((*point).to_owned())).collect())),
+        ("point", Column::text(rows.iter().map(|(point, ..)| Some(*point)))),
         ("group_id", Column::Integer(rows.iter().map(|(_, id, _)| Some(*id as i64)).collect())),
         ("x", Column::Real(rows.iter().map(|(.., [x, _])| Some(*x)).collect())),
         ("y", Column::Real(rows.iter().map(|(.., [_, y])| Some(*y)).collect())),

@@ -147,7 +147,7 @@ fn spectra_table(matrices: &[MatrixMeasures]) -> Result<Table> {
     let spectra: Vec<(&str, i64, f64)> = matrices.iter().flat_map(ranks).collect();
     Ok(Table::new([
         ("layer", Column::Integer(vec![None; spectra.len()])),
-        ("point", Column::Text(spectra.iter().map(|(point, ..)| Some((*point).to_owned())).collect())),
+        ("point", Column::text(spectra.iter().map(|(point, ..)| Some(*point)))),
         ("rank", Column::Integer(spectra.iter().map(|(_, rank, _)| Some(*rank)).collect())),
         ("eigenvalue", Column::Real(spectra.iter().map(|(.., value)| Some(*value)).collect())),
     ])?)

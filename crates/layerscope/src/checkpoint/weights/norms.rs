@@ -65,7 +65,7 @@ fn norm_name(slot: Slot) -> &'static str {
 
 /// The table of norms.
 pub fn norms_table(facts: &[NormFact]) -> Result<Table> {
-    let text = |of: &dyn Fn(&NormFact) -> String| Column::Text(facts.iter().map(|fact| Some(of(fact))).collect());
+    let text = |of: &dyn Fn(&NormFact) -> String| Column::text(facts.iter().map(|fact| Some(of(fact))));
     Ok(Table::new([
         ("layer", Column::Integer(facts.iter().map(|fact| Some(fact.layer as i64)).collect())),
         ("norm", text(&|fact| fact.norm.clone())),

@@ -20,7 +20,7 @@ const STATISTICS: [&str; 5] = ["gamma_mean", "gamma_std", "gamma_norm", "beta_st
 pub(crate) fn wide_embeddings(long: &Table) -> Result<Table> {
     let key = |row: usize| (long.text("revision", row), long.text("point", row));
     let rows = firsts(long, key);
-    let text = |name: &str| Column::Text(rows.iter().map(|row| long.text(name, *row).map(str::to_owned)).collect());
+    let text = |name: &str| Column::text(rows.iter().map(|row| long.text(name, *row).map(str::to_owned)));
     let mut columns = vec![("revision", text("revision")), ("matrix", text("point")), ("rows", integers(long, "n", &rows))];
     for (measure, variant) in MEASURES {
         let is = |row: usize| long.text("measure", row) == Some(measure) && long.text("variant", row) == variant;
@@ -33,7 +33,7 @@ pub(crate) fn wide_embeddings(long: &Table) -> Result<Table> {
 pub(crate) fn wide_norms(long: &Table) -> Result<Table> {
     let key = |row: usize| (long.text("revision", row), long.integer("layer", row), long.text("norm", row));
     let rows = firsts(long, key);
-    let text = |name: &str| Column::Text(rows.iter().map(|row| long.text(name, *row).map(str::to_owned)).collect());
+    let text = |name: &str| Column::text(rows.iter().map(|row| long.text(name, *row).map(str::to_owned)));
     let mut columns = vec![("revision", text("revision")), ("layer", integers(long, "layer", &rows)), ("norm", text("norm"))];
     for statistic in STATISTICS {
         columns.push((statistic, values(long, &rows, key, |row| long.text("statistic", row) == Some(statistic))));

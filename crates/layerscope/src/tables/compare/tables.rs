@@ -51,7 +51,7 @@ impl Comparison {
     pub fn tidy(&self) -> Result<Table> {
         let places = self.rows.iter().flat_map(|row| (1..row.values.len()).map(move |run| Pair { row, run }));
         let pairs: Vec<Pair> = places.filter(|pair| pair.value().is_some()).collect();
-        let text = |of: &dyn Fn(&Pair) -> Option<String>| Column::Text(pairs.iter().map(of).collect());
+        let text = |of: &dyn Fn(&Pair) -> Option<String>| Column::text(pairs.iter().map(of));
         let real = |of: &dyn Fn(&Pair) -> Option<f64>| Column::Real(pairs.iter().map(of).collect());
         let integer = |of: &dyn Fn(&Pair) -> Option<i64>| Column::Integer(pairs.iter().map(of).collect());
         Ok(Table::new([
@@ -82,7 +82,7 @@ impl Comparison {
     /// One row a measure and place; a column a run, a difference and an error. Columns that say nothing are left out.
     pub fn wide(&self) -> Result<Table> {
         let first = |row: &Row| row.values[0].clone();
-        let text = |of: &dyn Fn(&Row) -> Option<String>| Column::Text(self.rows.iter().map(of).collect());
+        let text = |of: &dyn Fn(&Row) -> Option<String>| Column::text(self.rows.iter().map(of));
         let real = |of: &dyn Fn(&Row) -> Option<f64>| Column::Real(self.rows.iter().map(of).collect());
         let integer = |of: &dyn Fn(&Row) -> Option<i64>| Column::Integer(self.rows.iter().map(of).collect());
         let mut columns = vec![
