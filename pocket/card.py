@@ -13,7 +13,7 @@ from recipes import HEADS, LAYERS, Recipe
 
 CHOSEN = """\
 By the loss on other sentences, [held-out.txt](../corpus/README.md), and by nothing else; no state was looked at. `train.py --deadline` tried these one after another,
-each over the best before it; how long the training is was not tried. The seed was the same for all. Losses are in nats per {unit}."""
+each changed one thing in the best before it; the number of steps was not tried. The seed was the same for all. Losses are in nats per {unit}."""
 
 #: Of columns whose names say too little.
 TITLES = {"learning_rate": "AdamW's rate", "muon": "Muon's rate", "guessed": "share guessed", "shown": "of these, as [MASK]", "validation": "loss"}

@@ -26,7 +26,7 @@ fn ordinary() -> Table {
     Table::new([
         ("layer", Column::Integer(vec![Some(0), Some(-12), None])),
         ("mean_norm", Column::Real(vec![Some(0.1 + 0.2), Some(-1e-9), None])),
-        ("group", Column::text(vec![Some("字 é"), Some(String::new()), None])),
+        ("group", Column::text(vec![Some("字 é"), Some(""), None])),
         ("states", Column::Integer(vec![Some(i64::MAX), Some(i64::MIN), Some(7)])),
     ])
     .unwrap()

@@ -78,7 +78,7 @@ fn extreme_values_survive() {
     let table = Table::new([
         ("r", Column::Real(numbers.map(Some).into_iter().chain([None]).collect())),
         ("i", Column::Integer(vec![Some(i64::MIN), Some(i64::MAX), Some(0), None, None, None])),
-        ("t", Column::text(texts.iter().map(|&text| Some(text)).chain([Some(long)]))),
+        ("t", Column::text(texts.iter().map(|&text| Some(text)).chain([Some(long.as_str())]))),
     ])
     .unwrap();
     let read = Scratch::new("extreme").read(&stored(&table)).unwrap();

@@ -64,12 +64,12 @@ impl Model {
         for &(layer, _) in points {
             for (statistic, value) in [("gamma_mean", 0.8 + 0.01 * layer as f64), ("gamma_norm2", 70.0), ("beta_norm2", 4.5)] {
                 layers.push(Some(layer));
-                norms.push(Some("attention".into()));
-                statistics.push(Some(statistic.into()));
+                norms.push(Some("attention"));
+                statistics.push(Some(statistic));
                 values.push(Some(value));
             }
         }
-        let columns = [("layer", Column::Integer(layers)), ("norm", Column::Text(norms)), ("statistic", Column::Text(statistics))];
+        let columns = [("layer", Column::Integer(layers)), ("norm", Column::text(norms)), ("statistic", Column::text(statistics))];
         Ok(Table::new(columns.into_iter().chain([("value", Column::Real(values))]))?)
     }
 
@@ -79,7 +79,7 @@ impl Model {
         for &step in &self.steps {
             for (point, drift) in [("input_embedding", 0.0), ("output_embedding", (1.0 + step as f64).ln() / 2.0)] {
                 for id in 0..500 {
-                    points.push(Some(point.into()));
+                    points.push(Some(point));
                     steps.push(Some(step));
                     ids.push(Some(2 * id));
                     x.push(Some(random.normal() + drift));
@@ -87,7 +87,7 @@ impl Model {
                 }
             }
         }
-        let columns = [("point", Column::Text(points)), ("group_id", Column::Integer(ids)), ("x", Column::Real(x)), ("y", Column::Real(y))];
+        let columns = [("point", Column::text(points)), ("group_id", Column::Integer(ids)), ("x", Column::Real(x)), ("y", Column::Real(y))];
         Ok(Table::new(columns.into_iter().chain([("step", Column::Integer(steps))]))?)
     }
 
@@ -248,9 +248,9 @@ impl<const N: usize> Cells<N> {
     /// The table, with the states it is about where it tells them apart.
     pub fn table(self, has_selection: bool) -> Result<Table> {
         let [layers, _, last] = self.integers;
-        let keys = [Column::Integer(layers), Column::Text(self.points), Column::Integer(last)];
+        let keys = [Column::Integer(layers), Column::text(self.points), Column::Integer(last)];
         let reals = (0..N).map(|i| (self.names[i], Column::Real(self.reals.iter().map(|row| row[i]).collect())));
-        let selections = has_selection.then_some(("selection", Column::Text(self.selections)));
+        let selections = has_selection.then_some(("selection", Column::text(self.selections)));
         Ok(Table::new(self.keys.into_iter().zip(keys).chain(reals).chain(selections))?)
     }
 }

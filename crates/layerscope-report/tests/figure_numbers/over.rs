@@ -19,7 +19,7 @@ fn also_selected(run: Run, measure: &str) -> Run {
         let mut column = column.clone();
         match &mut column {
             Column::Text(values) if name == "selection" => values[old.len()..].iter_mut().flatten().for_each(|value| {
-                *value = if value == "typical" { "typical_selected".into() } else { "selected".into() };
+                *value = if **value == *"typical" { "typical_selected".into() } else { "selected".into() };
             }),
             Column::Real(values) if name == "value" => values[old.len()..].iter_mut().flatten().for_each(|value| *value += 0.01),
             _ => {}

@@ -69,7 +69,7 @@ pub(super) fn tokens_table(shape: &Shape, rows: &[Rows], random: &mut Numbers) -
         ("group", Column::text(table.iter().map(|row| Some(row.2.clone())))),
         ("n", Column::Integer(table.iter().map(|row| Some(row.3)).collect())),
         ("role", Column::text(table.iter().map(|row| Some(if row.4 { "mean" } else { "state" })))),
-        ("document", Column::text(table.iter().map(|row| (!row.4).then(|| "0:1")))),
+        ("document", Column::text(table.iter().map(|row| (!row.4).then_some("0:1")))),
         ("position", Column::Integer(table.iter().map(|row| (!row.4).then_some(3)).collect())),
         ("x", Column::Real(table.iter().map(|row| Some(row.5)).collect())),
         ("y", Column::Real(table.iter().map(|row| Some(row.6)).collect())),

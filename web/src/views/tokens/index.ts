@@ -28,7 +28,7 @@ export const tokens: View = {
   absent: (book) => (anyRun(book, has) ? null : "No run has a table of groups (--group none and `layerscope weights` have none)."),
   show: (book, host) => {
     const inside = h("div", { class: "stack" });
-    host.append(heading("The trade-off of norm and variance", "For each group of states, here a token: the longer its mean, the less it varies with context. The line is fitted to the groups in the range, as you move."), inside);
+    host.append(heading("The trade-off of norm and variance", "Each point is a group of states, here a token: the squared norm of its mean, and how much it varies with context. Where a norm fixes Q, they fall on a line of slope -1. The line is fitted to the groups in the range, as you move."), inside);
     const start = (run: Run) => {
       note({ run: run.key });
       void run.named().then(() => build(book, run, inside, start));
