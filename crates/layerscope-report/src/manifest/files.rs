@@ -64,7 +64,8 @@ impl Manifest {
         Ok(Manifest { seal: Some(seal), ..open })
     }
 
-    /// A manifest from its bytes; one whose content differs from its seal is an error in words. Older programs wrote no seal.
+    /// A manifest from its bytes; one whose content differs from its seal is an error in words. Older programs wrote neither digests nor a
+    /// seal: with digests alone, the name of the seal is damaged.
     pub fn from_sealed(bytes: &[u8]) -> Result<Manifest, String> {
         let mut value: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         let manifest: Manifest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
@@ -73,6 +74,7 @@ impl Manifest {
             Some(stated) if stated != sha256(value.to_string().as_bytes()) => {
                 Err("damaged, or changed since it was written: its content does not match its seal".to_owned())
             }
+            None if manifest.files.is_some() => Err("damaged, or changed since it was written: its seal is missing".to_owned()),
             _ => Ok(manifest),
         }
     }
