@@ -64,7 +64,7 @@ impl Folder {
     pub fn put_unsettled(&self, name: &str, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<Unsettled> {
         let (temporary, finished) = (self.path(&format!("{name}.partial")), self.path(name));
         match write_file(&temporary, self.is_uncached, write) {
-            Ok(file) => Ok(Unsettled { folder: self.clone(), temporary, finished, file }),
+            Ok(file) => Ok(Unsettled { folder: self.clone(), temporary, finished, file, is_settled: false }),
             Err(source) => {
                 discard(&temporary);
                 Err(Error::io(&finished, source))
@@ -116,7 +116,7 @@ impl Drop for Tentative {
     }
 }
 
-/// A file that is written, but perhaps not yet on the disk. It is not there before it is [settled](Unsettled::settle).
+/// A file that is written, but perhaps not yet on the disk. It is not there before it is [settled](Unsettled::settle), and gone if it never is.
 #[derive(Debug)]
 #[must_use]
 pub struct Unsettled {
@@ -124,6 +124,7 @@ pub struct Unsettled {
     temporary: PathBuf,
     finished: PathBuf,
     file: File,
+    is_settled: bool,
 }
 
 impl Unsettled {
@@ -136,20 +137,23 @@ impl Unsettled {
     pub fn amended(self, start: u64, bytes: &[u8]) -> Result<Unsettled> {
         match self.file.write_all_at(bytes, start) {
             Ok(()) => Ok(self),
-            Err(source) => {
-                discard(&self.temporary);
-                Err(Error::io(&self.finished, source))
-            }
+            Err(source) => Err(Error::io(&self.finished, source)),
         }
     }
 
     /// Makes sure that the file is on the disk, and gives it its name.
-    pub fn settle(self) -> Result<()> {
+    pub fn settle(mut self) -> Result<()> {
         let renamed = self.file.sync_all().and_then(|()| fs::rename(&self.temporary, &self.finished));
-        renamed.and_then(|()| self.folder.sync_folder()).map_err(|source| {
+        self.is_settled = renamed.is_ok();
+        renamed.and_then(|()| self.folder.sync_folder()).map_err(|source| Error::io(&self.finished, source))
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        if !self.is_settled {
             discard(&self.temporary);
-            Error::io(&self.finished, source)
-        })
+        }
     }
 }
 

@@ -200,16 +200,19 @@ pub fn write_run(store: &Folder, ended: Option<Ended>, ending: &Ending, show: &m
     let (start, resources) = (Instant::now(), &ending.resources);
     let cancel = &resources.cancel;
     cancel.during("interrupted while the tables were made: the states are saved; the same command makes the tables");
-    let (made, digest, computing) = match ended {
+    let of_stored = |run: StoredRun, show: &mut dyn FnMut(usize, usize)| -> Result<_> {
+        let MadeTables { facts, encoded } = MadeTables::of_stored(run, resources, show)?;
+        Ok((facts, encoded.staged(store, resources.threads)?))
+    };
+    let ((facts, staged), digest, computing) = match ended {
         None => {
             let run = StoredRun::open(&store.path(""))?;
             let digest = run.state.digest().to_owned();
-            (MadeTables::of_stored(run, resources, show)?, digest, start.elapsed().as_secs_f64())
+            (of_stored(run, show)?, digest, start.elapsed().as_secs_f64())
         }
         Some(Ended::Written(written)) => {
             let (digest, run) = (written.digest.clone(), written.open());
-            let made = || run.and_then(|run| MadeTables::of_stored(run, resources, show));
-            let (made, computing) = while_saving(|| written.settle(), made)?;
+            let (made, computing) = while_saving(|| written.settle(), || run.and_then(|run| of_stored(run, show)))?;
             (made, digest, computing)
         }
         Some(Ended::Fresh(fresh, saving)) => {
@@ -220,18 +223,21 @@ pub fn write_run(store: &Folder, ended: Option<Ended>, ending: &Ending, show: &m
                 digest.clone_from(&written.digest);
                 written.held(saving).settle()
             };
-            let (tables, computing) =
-                while_saving(save, || fresh.tables(resources, show).and_then(|tables| Encoded::of(&fresh.facts, tables, resources)))?;
-            (MadeTables { facts: fresh.facts, encoded: tables }, digest, computing)
+            let make = || Encoded::of(&fresh.facts, fresh.tables(resources, show)?, resources)?.staged(store, resources.threads);
+            let (staged, computing) = while_saving(save, make)?;
+            ((fresh.facts, staged), digest, computing)
         }
     };
-    let MadeTables { facts, encoded: Encoded { tables, contents } } = made;
+    let StagedTables { tables, staged } = staged;
     let mut files = Files::new();
-    for (name, content) in &contents {
+    for (name, file) in staged {
         cancel.check()?;
-        match content {
-            Some(content) => put_file(store, name, content, &mut files)?,
-            None => store.remove(name)?,
+        match file {
+            Some((file, digest)) => {
+                file.settle()?;
+                files.insert(name, digest);
+            }
+            None => store.remove(&name)?,
         }
     }
     let seconds = start.elapsed().as_secs_f64();
@@ -292,6 +298,27 @@ impl Encoded {
         let contents = all.iter().zip(contents).map(file).collect::<Result<_>>()?;
         Ok(Encoded { tables, contents })
     }
+
+    /// Writes the files, which get their names later.
+    fn staged(self, store: &Folder, threads: usize) -> Result<StagedTables> {
+        let Encoded { tables, contents } = self;
+        let stage = |at: usize| {
+            let (name, content) = &contents[at];
+            let staged = match content {
+                Some(content) => Some((store.put_unsettled(name, |out| out.write_all(content))?, FileDigest::of(content))),
+                None => None,
+            };
+            Ok((name.clone(), staged))
+        };
+        let staged = in_order(threads, contents.len(), stage).into_iter().collect::<Result<_>>()?;
+        Ok(StagedTables { tables, staged })
+    }
+}
+
+/// Tables with their files on the way to the disk; None for those that the run does not have.
+struct StagedTables {
+    tables: Tables,
+    staged: Vec<(String, Option<(Unsettled, FileDigest)>)>,
 }
 
 fn encoded(table: &Table) -> Result<Vec<u8>> {

@@ -6,8 +6,9 @@
 
 use std::io::{self, Write};
 use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 
-use layerscope_compute::parallel::in_order_with;
+use layerscope_compute::parallel::in_order;
 use zstd::bulk::{Compressor, Decompressor};
 
 /// Numbers of a block: enough to compress well, few enough to hold.
@@ -28,9 +29,36 @@ pub fn packing_bytes(threads: usize) -> usize {
     3 * threads * BLOCKS_A_THREAD * BLOCK * size_of::<f64>()
 }
 
+/// Memory that is used again and again: to get it anew for every few blocks takes longer than to pack them.
+#[derive(Default)]
+pub struct Packing {
+    packers: Pool<Packer>,
+    blocks: Pool<Vec<u8>>,
+}
+
+/// Things that whoever needs one takes and gives back.
+struct Pool<T>(Mutex<Vec<T>>);
+
+impl<T> Default for Pool<T> {
+    fn default() -> Pool<T> {
+        Pool(Mutex::default())
+    }
+}
+
+impl<T: Default> Pool<T> {
+    fn take(&self) -> T {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    fn give(&self, thing: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(thing);
+    }
+}
+
 /// Packs numbers of so many bytes, in pieces of any length, on several threads.
 pub struct Encoder<'a> {
     out: &'a mut dyn Write,
+    packing: &'a Packing,
     width: usize,
     threads: usize,
     /// Numbers that wait until there are [`BLOCKS_A_THREAD`] blocks for every thread.
@@ -42,8 +70,10 @@ pub struct Encoder<'a> {
 
 impl<'a> Encoder<'a> {
     /// An empty one.
-    pub fn new(width: usize, threads: usize, out: &'a mut dyn Write) -> Encoder<'a> {
-        Encoder { out, width, threads, waiting: Vec::new(), packed: Vec::new(), written: 0 }
+    pub fn new(width: usize, threads: usize, packing: &'a Packing, out: &'a mut dyn Write) -> Encoder<'a> {
+        let mut waiting = packing.blocks.take();
+        waiting.clear();
+        Encoder { out, packing, width, threads, waiting, packed: Vec::new(), written: 0 }
     }
 
     /// Appends bytes.
@@ -63,31 +93,43 @@ impl<'a> Encoder<'a> {
     /// Writes what is left; returns how many bytes all of it took.
     pub fn finish(mut self) -> io::Result<u64> {
         self.pack_waiting()?;
-        write_blocks(self.out, &self.packed, &mut self.written)?;
+        // Nothing waits any more: this writes what was packed.
+        self.pack_waiting()?;
+        self.packing.blocks.give(self.waiting);
         Ok(self.written)
     }
 
     /// Every block is packed on its own: the bytes do not depend on the threads.
     fn pack_waiting(&mut self) -> io::Result<()> {
-        let Encoder { out, width, threads, waiting, packed, written } = self;
+        let Encoder { out, packing, width, threads, waiting, packed, written } = self;
         let blocks: Vec<&[u8]> = waiting.chunks(BLOCK * *width).collect();
-        let pack = || in_order_with(*threads, blocks.len(), Packer::default, |packer, at| packer.pack(blocks[at], *width));
-        let next: io::Result<Vec<Vec<u8>>> = std::thread::scope(|scope| {
-            let next = scope.spawn(pack);
-            write_blocks(*out, packed, written)?;
-            next.join().unwrap_or_else(|panic| resume_unwind(panic)).into_iter().collect()
-        });
+        let pack = |at: usize| {
+            let (mut packer, mut block) = (packing.packers.take(), packing.blocks.take());
+            let outcome = packer.pack(blocks[at], *width, &mut block);
+            packing.packers.give(packer);
+            outcome.map(|()| block)
+        };
+        let mut write = || {
+            packed.drain(..).try_for_each(|block| {
+                *written += block.len() as u64;
+                out.write_all(&block)?;
+                packing.blocks.give(block);
+                Ok(())
+            })
+        };
+        // A state has thousands of small tensors: to start a thread takes longer than to pack one.
+        let next: io::Result<Vec<Vec<u8>>> = match blocks.len() {
+            0 | 1 => write().and_then(|()| (0..blocks.len()).map(pack).collect()),
+            _ => std::thread::scope(|scope| {
+                let next = scope.spawn(|| in_order(*threads, blocks.len(), pack));
+                write()?;
+                next.join().unwrap_or_else(|panic| resume_unwind(panic)).into_iter().collect()
+            }),
+        };
         *packed = next?;
         self.waiting.clear();
         Ok(())
     }
-}
-
-fn write_blocks(out: &mut dyn Write, blocks: &[Vec<u8>], written: &mut u64) -> io::Result<()> {
-    blocks.iter().try_for_each(|block| {
-        *written += block.len() as u64;
-        out.write_all(block)
-    })
 }
 
 /// Memory for packing blocks.
@@ -99,9 +141,10 @@ struct Packer {
 }
 
 impl Packer {
-    fn pack(&mut self, block: &[u8], width: usize) -> io::Result<Vec<u8>> {
+    fn pack(&mut self, block: &[u8], width: usize, packed: &mut Vec<u8>) -> io::Result<()> {
         self.compressor.set_compression_level(LEVEL)?;
-        let mut packed = Vec::with_capacity(block.len() + width * LENGTH);
+        packed.clear();
+        packed.reserve(block.len() + width * LENGTH);
         for byte in 0..width {
             self.plane.clear();
             match width {
@@ -119,7 +162,7 @@ impl Packer {
             packed.extend_from_slice(&(stored.len() as u32).to_le_bytes());
             packed.extend_from_slice(stored);
         }
-        Ok(packed)
+        Ok(())
     }
 }
 

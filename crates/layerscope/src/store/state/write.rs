@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::file::{StateFile, StoredTensor};
 use super::numbers::to_f16;
 use super::packed::{Packed, packed};
-use super::planes::Encoder;
+use super::planes::{Encoder, Packing};
 use super::{About, PACKED, PLAIN};
 use crate::error::{Error, Result};
 use crate::store::folder::{Folder, Unsettled};
@@ -247,6 +247,7 @@ impl<'a> Draft<'a> {
         let worth = self.header.tensors.iter().filter(|(_, entry)| entry.bytes() >= WORTH_PACKING);
         let mut sizes: BTreeMap<String, u64> = worth.map(|(tensor, _)| (tensor.clone(), MORE_THAN_ANY)).collect();
         let room = self.header.packed(&sizes).and_then(Header::bytes).map_err(failed)?.len();
+        let packing = Packing::default();
         let written = store.put_unsettled(self.name, |out| {
             out.write_all(&(room as u64).to_le_bytes())?;
             out.write_all(&vec![b' '; room])?;
@@ -256,7 +257,7 @@ impl<'a> Draft<'a> {
                     continue;
                 };
                 let width = dtype_named(&entry.dtype).map_or(1, Dtype::size);
-                let mut encoder = Encoder::new(width, threads, out);
+                let mut encoder = Encoder::new(width, threads, &packing, out);
                 self.for_each_piece(tensor, &mut |bytes| encoder.push(bytes))?;
                 *size = encoder.finish()?;
             }
