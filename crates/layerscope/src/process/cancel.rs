@@ -13,7 +13,6 @@ use layerscope_error::Line;
 use layerscope_report::text::visible;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use signal_hook::iterator::Signals;
 
 use super::temporary;
 use crate::error::{Error, Result};
@@ -138,16 +137,20 @@ impl CancelToken {
     }
 
     fn listen(&self, heard: fn(&CancelToken)) -> std::io::Result<()> {
+        // Not the flag itself: the program asks to stop with it, too.
+        let signalled = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal finds the flag down, the second finds it up.
             flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&self.0.asked))?;
             flag::register(signal, Arc::clone(&self.0.asked))?;
+            flag::register(signal, Arc::clone(&signalled))?;
         }
-        let (mut signals, token) = (Signals::new([SIGINT, SIGTERM])?, self.clone());
+        let token = self.clone();
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            if signals.forever().next().is_some() {
-                heard(&token);
+            while !signalled.load(Ordering::Relaxed) {
+                sleep(TICK);
             }
+            heard(&token);
         })?;
         Ok(())
     }
