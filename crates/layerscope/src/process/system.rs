@@ -47,6 +47,7 @@ pub fn release_freed() {
 }
 
 /// Bytes an ordinary user can still write where `path` lies; None if the system does not say.
+#[cfg(unix)]
 pub fn free_disk(path: &std::path::Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
@@ -59,6 +60,12 @@ pub fn free_disk(path: &std::path::Path) -> Option<u64> {
         found.assume_init()
     };
     Some(found.f_bavail as u64 * found.f_frsize as u64)
+}
+
+/// Bytes an ordinary user can still write where `path` lies: not known there.
+#[cfg(not(unix))]
+pub fn free_disk(_path: &std::path::Path) -> Option<u64> {
+    None
 }
 
 #[cfg(test)]
