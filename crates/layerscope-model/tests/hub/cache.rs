@@ -77,6 +77,7 @@ fn an_unreachable_hub_leaves_the_cached_copy() {
 }
 
 #[test]
+#[cfg(unix)]
 fn an_entry_of_the_python_library_is_used() {
     let (server, cache) = (server(), Scratch::new());
     let root = repository(cache.path());
@@ -98,6 +99,7 @@ fn an_entry_of_the_python_library_is_used() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_blob_that_the_python_library_shares_between_models_is_used() {
     let (server, cache) = (server(), Scratch::new());
     let hub = hub_at(cache.path(), &server);
