@@ -44,7 +44,9 @@ pub fn open_no_link(path: &Path, options: &mut OpenOptions) -> io::Result<File> 
 
 pub fn link(target: &Path, path: &Path) -> io::Result<()> {
     // With the system's own separators: a link with others leads nowhere.
-    symlink_file(target.components().collect::<PathBuf>(), path)
+    symlink_file(target.components().collect::<PathBuf>(), path)?;
+    // Wine says that it made one, and makes none.
+    std::fs::symlink_metadata(path).map(drop)
 }
 
 pub fn is_open_at(file: &File, path: &Path) -> io::Result<bool> {
