@@ -30,7 +30,7 @@ fn bad(name: &str, bytes: impl AsRef<[u8]>) -> String {
 #[test]
 fn files() {
     let folder = Folder::new();
-    let of = |name: &str| format!("{}/{name}", folder.0.display());
+    let of = |name: &str| format!("{}/{name}", folder.0.display()).replace('\\', "/");
     let line = |name: &str| line(&of(name), &Settings::new([of(name)], 64), &folder);
     assert_eq!(line("absent.txt"), "no such file");
     assert_eq!(line("absent*.txt"), "no file matches this pattern");

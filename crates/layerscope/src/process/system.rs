@@ -68,7 +68,7 @@ pub fn free_disk(_path: &std::path::Path) -> Option<u64> {
     None
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 
