@@ -20,9 +20,10 @@ mod write;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+use layerscope_files::Positioned;
 
 use crate::counters::Counters;
 use crate::error::{Error, Result};

@@ -30,7 +30,7 @@ fn bad(name: &str, bytes: impl AsRef<[u8]>) -> String {
 #[test]
 fn files() {
     let folder = Folder::new();
-    let of = |name: &str| format!("{}/{name}", folder.0.display());
+    let of = |name: &str| format!("{}/{name}", folder.0.display()).replace('\\', "/");
     let line = |name: &str| line(&of(name), &Settings::new([of(name)], 64), &folder);
     assert_eq!(line("absent.txt"), "no such file");
     assert_eq!(line("absent*.txt"), "no file matches this pattern");
@@ -197,6 +197,7 @@ fn a_document_without_tokens() {
 }
 
 #[test]
+#[cfg(unix)]
 fn unreadable_files() {
     let folder = Folder::new();
     // A file whose bytes cannot be read, whoever asks.
@@ -211,6 +212,7 @@ fn unreadable_files() {
 
 /// What has the name of a temporary file makes room for it, and is not written through where it is a link.
 #[test]
+#[cfg(unix)]
 fn links_are_not_followed() {
     let folder = Folder::new();
     let (file, precious) = (folder.file("a.txt", "some text\n"), folder.file("precious", "precious"));

@@ -11,6 +11,7 @@ use std::{env, fs};
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUresult, cuDriverGetVersion};
 use layerscope_compute::{Error, Result};
+#[cfg(unix)]
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 /// The versions of CUDA that are known to work, the best first.
@@ -89,6 +90,9 @@ pub fn load() -> Result<()> {
     static LOADED: OnceLock<Result<()>> = OnceLock::new();
     LOADED
         .get_or_init(|| {
+            if cfg!(windows) {
+                return Err(unavailable("on Windows, a GPU is used from WSL: run the program for Linux there, or compute on the cpu"));
+            }
             load_driver()?;
             let newest = driver_version()? as u32 / 1000;
             load_all(&NEEDED, newest, &Places::of_this_process().folders())
@@ -151,9 +155,15 @@ fn load_one(library: &str, version: u32, folders: &[PathBuf]) -> bool {
 }
 
 /// Loads a library for good.
+#[cfg(unix)]
 fn open(path: &Path) -> bool {
     // SAFETY: CUDA's libraries may be loaded at any time from any thread.
     unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }.map(std::mem::forget).is_ok()
+}
+
+#[cfg(not(unix))]
+fn open(_path: &Path) -> bool {
+    false
 }
 
 fn unavailable(problem: &str) -> Error {

@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use layerscope_compute::HostValues;
+use layerscope_files::Positioned;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
@@ -111,7 +112,6 @@ impl WeightFile {
 
     /// Fills `buffer` from byte `start` on.
     pub fn read_at(&self, buffer: &mut [u8], start: u64) -> Result<()> {
-        use std::os::unix::fs::FileExt;
         self.file.read_exact_at(buffer, start).map_err(|source| self.unread(source))
     }
 
@@ -124,7 +124,6 @@ impl WeightFile {
 
     /// The tensors of a safetensors file.
     fn safetensors(&self) -> Result<Vec<(String, TensorInfo)>> {
-        use std::os::unix::fs::FileExt;
         let header = safetensors::header(|buffer, start| self.file.read_exact_at(buffer, start), self.bytes);
         let header = header.map_err(|error| match error {
             HeaderError::Io(source) => self.unread(source),

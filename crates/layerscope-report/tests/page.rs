@@ -257,6 +257,7 @@ fn blocks_are_columns_by_their_layout() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "not every Windows lets a file be replaced while somebody has it open")]
 fn a_run_that_is_replaced_stays_what_it_was_for_those_who_look_at_it() {
     let folder = Folder::new("replaced");
     folder.stored("a", &long(100));

@@ -88,7 +88,7 @@ fn look_up(input: &str, remote: &Remote, cancel: &AtomicBool, names: &mut Names)
 
 fn expand(input: &str, names: &mut Names) -> Result<()> {
     if input == "-" || Path::new(input).exists() || !input.contains(['*', '?', '[']) {
-        names.insert(input.to_owned(), None);
+        names.insert(one_name(input), None);
         return Ok(());
     }
     let paths = glob::glob(input).map_err(|error| Error::input(input, format!("not a valid pattern: {error}")))?;
@@ -98,7 +98,7 @@ fn expand(input: &str, names: &mut Names) -> Result<()> {
             path.map_err(|error| Error::input(input, format!("cannot read the folder {}: {}", error.path().display(), error.error())))?;
         if !path.is_dir() {
             let name = path.to_str().ok_or_else(|| Error::input(&path.to_string_lossy(), "the file name is not UTF-8; rename the file"))?;
-            names.insert(name.to_owned(), None);
+            names.insert(one_name(name), None);
             found = true;
         }
     }
@@ -106,6 +106,12 @@ fn expand(input: &str, names: &mut Names) -> Result<()> {
         return Err(Error::input(input, "no file matches this pattern"));
     }
     Ok(())
+}
+
+/// A file has one name here, and the same place among others on every system: Windows takes two separators for one.
+fn one_name(path: &str) -> String {
+    let is_verbatim = path.starts_with(r"\\?\");
+    if cfg!(windows) && !is_verbatim { path.replace('\\', "/") } else { path.to_owned() }
 }
 
 fn source(name: String, entry: Option<Entry>, text_column: Option<&str>) -> Result<Source> {

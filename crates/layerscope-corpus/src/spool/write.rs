@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+use layerscope_files::{Positioned, sync_folder};
 
 use super::format::{HEADER_BYTES, Header};
 use super::{Details, Sequence, code};
@@ -117,7 +118,7 @@ impl SpoolWriter {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| Error::io(folder, error))
+        sync_folder(folder).map_err(|error| Error::io(folder, error))
     }
 
     fn complete(&mut self, fingerprint: u128, details: &Details) -> io::Result<()> {

@@ -18,11 +18,12 @@ impl Folder {
         Folder(path)
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and gives its path, as a spool calls it.
     pub fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
         let path = self.0.join(name);
         std::fs::write(&path, bytes).unwrap();
-        path.to_str().unwrap().to_owned()
+        let path = path.to_str().unwrap().to_owned();
+        if cfg!(windows) { path.replace('\\', "/") } else { path }
     }
 
     /// A path inside.

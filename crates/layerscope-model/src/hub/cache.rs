@@ -5,6 +5,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use layerscope_files::{is_open_at, link};
+
 use super::names;
 use crate::error::{Error, Result};
 
@@ -108,7 +110,14 @@ impl Repository {
     /// Links a blob into a commit's folder.
     pub(super) fn link(&self, etag: &str, commit: &str, file: &str) -> Result<()> {
         let path = self.snapshot(commit).join(file);
-        replace(&path, |temporary| link(&self.blob(etag), &Path::new("../../blobs").join(etag), temporary))
+        let target = Path::new("../../blobs").join(etag);
+        replace(&path, |temporary| match link(&target, temporary) {
+            // Not everybody may make links there: a second name for the blob, or a copy where the disk knows no second names.
+            Err(_) if cfg!(windows) => {
+                fs::hard_link(self.blob(etag), temporary).or_else(|_| fs::copy(self.blob(etag), temporary).map(drop))
+            }
+            linked => linked,
+        })
     }
 
     /// Refuses a snapshot that is, or has an entry that is, a link out of this model's folder. Where several models have the
@@ -147,9 +156,10 @@ impl Repository {
         create_folder(&self.locks)?;
         let path = self.locks.join(format!("{etag}.lock"));
         loop {
-            let file = File::options().create(true).append(true).open(&path).map_err(|source| Error::io(&path, source))?;
+            // Nothing is written, but Windows locks no file that can only be appended to.
+            let file = File::options().create(true).write(true).truncate(false).open(&path).map_err(|source| Error::io(&path, source))?;
             match file.lock() {
-                Ok(()) if is_open_at(&file, &path) => return Ok(Some(file)),
+                Ok(()) if is_open_at(&file, &path).unwrap_or(false) => return Ok(Some(file)),
                 Ok(()) => {} // its last holder deleted it: try again with the new file
                 Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(None),
                 Err(error) => return Err(Error::io(&path, error)),
@@ -177,20 +187,6 @@ fn remove(outcome: std::io::Result<()>, path: &Path) -> Result<()> {
     }
 }
 
-/// Whether a path still leads to an open file.
-#[cfg(unix)]
-pub(super) fn is_open_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let identity = |found: &fs::Metadata| (found.dev(), found.ino());
-    matches!((&file.metadata(), &path.metadata()), (Ok(open), Ok(named)) if identity(open) == identity(named))
-}
-
-/// Whether a path still leads to an open file: elsewhere an open file cannot lose its name.
-#[cfg(not(unix))]
-pub(super) fn is_open_at(_file: &File, _path: &Path) -> bool {
-    true
-}
-
 fn absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
@@ -213,14 +209,4 @@ fn unique(path: &Path, extension: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{:016x}.{extension}", RandomState::new().build_hasher().finish()));
     PathBuf::from(name)
-}
-
-#[cfg(unix)]
-fn link(_blob: &Path, relative: &Path, path: &Path) -> std::io::Result<()> {
-    std::os::unix::fs::symlink(relative, path)
-}
-
-#[cfg(not(unix))]
-fn link(blob: &Path, _relative: &Path, path: &Path) -> std::io::Result<()> {
-    fs::copy(blob, path).map(|_| ())
 }

@@ -4,9 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
+use layerscope_files::is_open_at;
 use sha2::{Digest, Sha256};
 
-use super::cache::{Repository, is_open_at};
+use super::cache::Repository;
 use super::client::{Client, Failure, Remote};
 use super::{OnProgress, Progress};
 use crate::error::Error;
@@ -72,7 +73,7 @@ pub(super) fn blob(client: &Client, repository: &Repository, remote: &Remote, re
         return Err(Failure::Unusable("the bytes received do not have the announced sha256".to_owned()).into());
     }
     part.file.sync_all().map_err(|source| Error::io(&part.path, source))?;
-    if is_open_at(&part.file, &part.path) {
+    if is_open_at(&part.file, &part.path).unwrap_or(false) {
         fs::rename(&part.path, &blob)
             .or_else(|error| if there() { Ok(()) } else { Err(error) })
             .map_err(|source| Error::io(&blob, source))?;

@@ -21,8 +21,10 @@ fn a_fetch_fills_the_standard_layout() {
     blobs.sort();
     assert_eq!(names(&root.join("blobs")), blobs, "nothing but whole blobs");
     for file in names(&snapshot) {
-        let target = fs::read_link(snapshot.join(&file)).unwrap();
-        assert_eq!(target, Path::new("../../blobs").join(server.etag(MAIN, &file)));
+        let link = snapshot.join(&file);
+        // Not everybody may make links on Windows.
+        assert!(link.is_symlink() || cfg!(windows));
+        assert!(!link.is_symlink() || fs::read_link(link).unwrap() == Path::new("../../blobs").join(server.etag(MAIN, &file)));
     }
 }
 
@@ -77,6 +79,7 @@ fn an_unreachable_hub_leaves_the_cached_copy() {
 }
 
 #[test]
+#[cfg(unix)]
 fn an_entry_of_the_python_library_is_used() {
     let (server, cache) = (server(), Scratch::new());
     let root = repository(cache.path());
@@ -98,6 +101,7 @@ fn an_entry_of_the_python_library_is_used() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_blob_that_the_python_library_shares_between_models_is_used() {
     let (server, cache) = (server(), Scratch::new());
     let hub = hub_at(cache.path(), &server);
@@ -114,6 +118,7 @@ fn a_blob_that_the_python_library_shares_between_models_is_used() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "not everybody may make links")]
 fn a_link_to_a_lost_blob_is_fetched_again() {
     let (server, cache) = (server(), Scratch::new());
     let hub = hub_at(cache.path(), &server);
@@ -133,6 +138,7 @@ fn a_cache_that_cannot_be_written_is_named() {
 }
 
 #[test]
+#[cfg_attr(windows, ignore = "blobs that are no links stay")]
 fn evicting_a_revision_leaves_what_others_share() {
     let (server, cache) = (server(), Scratch::new());
     server.add("step8", STEP, "config.json", b"{\"model_type\": \"main\"}", false);

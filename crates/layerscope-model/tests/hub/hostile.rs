@@ -61,6 +61,7 @@ fn hostile_names_write_nothing_outside_the_cache() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_link_out_of_the_cache_is_refused() {
     let (server, cache, outside) = (server(), Scratch::new(), Scratch::new());
     let hub = hub_at(cache.path(), &server);

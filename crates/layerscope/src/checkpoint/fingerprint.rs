@@ -161,8 +161,6 @@ fn hexadecimal(hasher: Sha256) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-
     use super::*;
 
     fn sha256(bytes: &[u8]) -> String {
@@ -187,6 +185,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn files_of_the_hubs_cache_are_called_by_their_hashes() {
         let root = std::env::temp_dir().join(format!("layerscope-blobs-{}", std::process::id()));
         let known = "0123456789abcdef".repeat(4);
@@ -198,7 +197,7 @@ mod tests {
             std::fs::create_dir_all(&snapshot).expect("a folder");
             std::fs::write(blobs.join(blob), "weights").expect("written");
             let link = snapshot.join("model.safetensors");
-            symlink(format!("../blobs/{blob}"), &link).expect("a link");
+            std::os::unix::fs::symlink(format!("../blobs/{blob}"), &link).expect("a link");
             assert_eq!(hub_name(&link), name, "{repository}/{blob}");
             assert_eq!(hub_name(&blobs.join(blob)), None, "only what is reached by a link of a snapshot");
             std::fs::remove_file(link).expect("removed");

@@ -1,6 +1,6 @@
 //! Where a model is: a folder, a pocket model, or the hub. A download draws a bar on standard error if that is a terminal.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use layerscope_model::hub::{Hub, Progress};
 use crate::demo::embedded;
 use crate::error::Result;
 use crate::process::temporary::Located;
+use crate::process::terminal;
 use crate::text::bytes;
 use crate::training::revisions::Source;
 
@@ -37,7 +38,7 @@ pub fn checkpoints(model: &str) -> Result<Source> {
 /// The hub of the environment; shows what arrives.
 fn hub() -> Hub {
     let hub = Hub::from_env();
-    if !std::io::stderr().is_terminal() {
+    if !terminal::can_redraw() {
         return hub;
     }
     let bar = Mutex::new(Bar::default());

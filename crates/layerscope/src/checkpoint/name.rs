@@ -1,6 +1,6 @@
 //! What a model is called.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 use layerscope_model::checkpoint::is_gguf;
 use serde_json::Value;
@@ -22,7 +22,8 @@ pub fn model_name(asked_for: &str) -> String {
     // As it was written: a link may have the better name. Only `.` and `..` have none.
     let written = Path::new(asked_for);
     let path = if written.file_name().is_some() { std::path::absolute(written).unwrap_or(path) } else { path };
-    let parts: Vec<String> = path.iter().rev().map(|part| part.to_string_lossy().into_owned()).filter(|part| part != "/").collect();
+    let is_named = |part: &Component<'_>| !matches!(part, Component::RootDir | Component::Prefix(_));
+    let parts: Vec<String> = path.components().rev().filter(is_named).map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
     if let [_, snapshots, cached, ..] = parts.as_slice()
         && let Some(id) = cached.strip_prefix("models--").filter(|_| snapshots == "snapshots")
     {

@@ -1,11 +1,12 @@
 //! `layerscope bench`: what this machine does with a model.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 use super::{print, print_json, thread_count};
 use crate::bench::{BenchSettings, bench};
 use crate::error::{Error, Result};
 use crate::process::cancel::CancelToken;
+use crate::process::terminal;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -48,7 +49,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     };
     let cancel = CancelToken::on_signals()?;
     cancel.throughout("interrupted: the same command measures again");
-    let drawn = std::io::stderr().is_terminal();
+    let drawn = terminal::can_redraw();
     // A line that is written over; a terminal that went away is no reason to stop.
     let mut show = |text: &str| drop(write!(std::io::stderr(), "{}", if drawn { format!("\r\x1b[K{text}") } else { String::new() }));
     let outcome = bench(&settings, &cancel, &mut show);

@@ -216,6 +216,7 @@ fn write_err(line: &str) {
 /// A file that grows beyond the limit of this process is an error that can be told, not the end of the process.
 fn ignore_file_limit() {
     // SAFETY: the signal is ignored from now on; no handler of ours runs.
+    #[cfg(unix)]
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }

@@ -1,6 +1,6 @@
 //! A run as it goes on: a bar on a terminal, a line now and then elsewhere, or JSON lines.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::screen::Screen;
 use crate::measure::event::Event;
+use crate::process::terminal;
 
 /// How often a bar is looked at where nothing happens.
 const TICK: Duration = Duration::from_millis(100);
@@ -54,7 +55,7 @@ impl Display {
         let mode = match () {
             () if json => Mode::Json,
             () if quiet => Mode::Quiet,
-            () if std::io::stderr().is_terminal() => Mode::Bar,
+            () if terminal::can_redraw() => Mode::Bar,
             () => Mode::Lines,
         };
         match mode {
@@ -66,7 +67,7 @@ impl Display {
     /// Wherever the caller wants it; every text comes in one piece.
     pub fn to(out: Box<dyn Write + Send>, mode: Mode) -> Display {
         let mut screen = Screen::new(mode);
-        screen.width = columns();
+        screen.width = terminal::columns();
         let shared = Arc::new(Mutex::new(Shared { screen, out, begun: Instant::now() }));
         let ticker = (mode == Mode::Bar).then(|| {
             let ((sender, ended), shared) = (channel(), Arc::clone(&shared));
@@ -109,12 +110,4 @@ impl Drop for Display {
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// How many characters a line of the terminal has; None where there is none.
-fn columns() -> Option<usize> {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the system fills a structure of this type, or fails.
-    let asked = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) };
-    (asked == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }

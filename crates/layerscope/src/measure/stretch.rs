@@ -6,14 +6,13 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use layerscope_corpus::BatchPlan;
 use layerscope_error::{line, setting};
+use layerscope_files::{Positioned, open_no_link};
 
 use crate::error::{Error, Result};
-use crate::store::folder::open_own;
 
 /// Bytes after the states of a batch.
 const CHECKSUM: u64 = 4;
@@ -72,7 +71,7 @@ pub struct Stretch {
 impl Stretch {
     /// Opens the file, creating it where it is missing. What it holds stays until it is written over; what another owner wrote is not read.
     pub fn create(path: &Path, rows: StretchRows, width: usize, owner: u64) -> Result<Stretch> {
-        let file = open_own(path, OpenOptions::new().read(true).write(true).create(true).truncate(false));
+        let file = open_no_link(path, OpenOptions::new().read(true).write(true).create(true).truncate(false));
         let stretch = Stretch { path: path.to_owned(), file: file.map_err(|source| Error::io(path, source))?, rows, width, owner };
         let bytes = stretch.rows.bytes(width);
         stretch.file.set_len(bytes).map_err(|source| Error::io(path, source))?;

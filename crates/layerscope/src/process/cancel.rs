@@ -3,7 +3,7 @@
 //! Work looks at the flag where it can stop cleanly. Whatever does not look for a while is ended: files are written so that a process may be
 //! killed at any moment. Only what is being saved is waited for.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
@@ -13,9 +13,8 @@ use layerscope_error::Line;
 use layerscope_report::text::visible;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use signal_hook::iterator::Signals;
 
-use super::temporary;
+use super::{temporary, terminal};
 use crate::error::{Error, Result};
 
 /// The exit status of a run that was interrupted and can be resumed.
@@ -138,16 +137,20 @@ impl CancelToken {
     }
 
     fn listen(&self, heard: fn(&CancelToken)) -> std::io::Result<()> {
+        // Not the flag itself: the program asks to stop with it, too.
+        let signalled = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal finds the flag down, the second finds it up.
             flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&self.0.asked))?;
             flag::register(signal, Arc::clone(&self.0.asked))?;
+            flag::register(signal, Arc::clone(&signalled))?;
         }
-        let (mut signals, token) = (Signals::new([SIGINT, SIGTERM])?, self.clone());
+        let token = self.clone();
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            if signals.forever().next().is_some() {
-                heard(&token);
+            while !signalled.load(Ordering::Relaxed) {
+                sleep(TICK);
             }
+            heard(&token);
         })?;
         Ok(())
     }
@@ -209,7 +212,7 @@ impl Drop for Saving {
 /// A line of its own, whatever was drawn on the terminal's last one.
 fn say(text: &str) {
     let mut out = std::io::stderr().lock();
-    let start = if out.is_terminal() { "\r\x1b[K" } else { "" };
+    let start = if terminal::can_redraw() { "\r\x1b[K" } else { "" };
     // In one piece: a bar may be drawn at the same moment.
     let _ = out.write_all(format!("{start}layerscope: {}\n", visible(text)).as_bytes());
 }

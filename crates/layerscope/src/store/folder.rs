@@ -4,8 +4,9 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use layerscope_files::{Positioned, sync_folder};
 
 use super::uncached::Uncached;
 use crate::error::{Error, Result};
@@ -79,11 +80,6 @@ impl Folder {
             _ => Ok(()),
         }
     }
-
-    /// Renaming is durable only once the folder is.
-    fn sync_folder(&self) -> std::io::Result<()> {
-        File::open(&self.path)?.sync_all()
-    }
 }
 
 /// A folder that work may need and that need not be there. If it is empty in the end it goes again, with those above it that were made for it.
@@ -145,7 +141,7 @@ impl Unsettled {
     pub fn settle(mut self) -> Result<()> {
         let renamed = self.file.sync_all().and_then(|()| fs::rename(&self.temporary, &self.finished));
         self.is_settled = renamed.is_ok();
-        renamed.and_then(|()| self.folder.sync_folder()).map_err(|source| Error::io(&self.finished, source))
+        renamed.and_then(|()| sync_folder(&self.folder.path)).map_err(|source| Error::io(&self.finished, source))
     }
 }
 
@@ -155,14 +151,6 @@ impl Drop for Unsettled {
             discard(&self.temporary);
         }
     }
-}
-
-/// Opens a file of ours with these options, and never through a symbolic link.
-pub fn open_own(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
-    options.custom_flags(libc::O_NOFOLLOW).open(path).map_err(|source| match source.raw_os_error() {
-        Some(libc::ELOOP) => std::io::Error::new(source.kind(), "a symbolic link, through which nothing is written; remove it"),
-        _ => source,
-    })
 }
 
 /// Removes everything in a folder but `spared`, and follows no links.

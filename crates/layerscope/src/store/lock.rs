@@ -1,10 +1,11 @@
 //! One process in a working folder at a time.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
-use super::folder::{Folder, open_own};
+use layerscope_files::{is_open_at, open_no_link};
+
+use super::folder::Folder;
 use super::work::WORK;
 use crate::error::{Error, Result};
 
@@ -15,7 +16,7 @@ pub const LOCK: &str = "lock";
 pub fn try_lock(out: &Path) -> Result<Option<(Folder, File)>> {
     let store = Folder::create_own(&out.join(WORK))?;
     let path = store.path(LOCK);
-    let lock = match open_own(&path, OpenOptions::new().write(true).create(true).truncate(true)) {
+    let lock = match open_no_link(&path, OpenOptions::new().write(true).create(true).truncate(false)) {
         // Whoever held the folder has just removed it.
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         lock => lock.map_err(|source| Error::io(&path, source))?,
@@ -26,7 +27,6 @@ pub fn try_lock(out: &Path) -> Result<Option<(Folder, File)>> {
         Err(TryLockError::Error(source)) => return Err(Error::io(&path, source)),
     }
     // A lock on a file that is gone guards nothing.
-    let same = |own: fs::Metadata| fs::metadata(&path).is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
-    let own = lock.metadata().map_err(|source| Error::io(&path, source))?;
-    Ok(same(own).then_some((store, lock)))
+    let is_there = is_open_at(&lock, &path).map_err(|source| Error::io(&path, source))?;
+    Ok(is_there.then_some((store, lock)))
 }

@@ -292,7 +292,7 @@ fn cache() -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("LAYERSCOPE_CACHE")
         .or_else(|| variable("XDG_CACHE_HOME").map(|cache| cache.join("layerscope")))
-        .or_else(|| variable("HOME").map(|home| home.join(".cache/layerscope")))
+        .or_else(|| variable("HOME").or_else(|| variable("USERPROFILE")).map(|home| home.join(".cache/layerscope")))
         .unwrap_or_else(|| std::env::temp_dir().join("layerscope"))
 }
 
@@ -307,7 +307,9 @@ fn entries(remote: &Remote, address: &str, cancel: &AtomicBool) -> Result<BTreeM
 }
 
 fn download(remote: &Remote, entry: &Entry, folder: &Path, name: &str, cancel: &AtomicBool) -> Result<()> {
-    if name.split('/').any(|part| part.is_empty() || part == ".." || part.contains('\\')) {
+    // A colon begins a path of its own on Windows, or names a stream beside the file.
+    let leads_away = |part: &str| part.is_empty() || part == ".." || part.contains('\\') || cfg!(windows) && part.contains(':');
+    if name.split('/').any(leads_away) {
         return Err(Error::refused(format!("{}: not the name of a file of a run", entry.address)));
     }
     let (parent, last) = name.rsplit_once('/').map_or((folder.to_owned(), name), |(parent, last)| (folder.join(parent), last));

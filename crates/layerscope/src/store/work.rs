@@ -54,7 +54,7 @@ pub struct Work {
     /// The folder of the run.
     out: PathBuf,
     store: Folder,
-    _lock: File,
+    lock: Option<File>,
     /// Goes again with a command that fails before it has done anything.
     _tentative: Tentative,
     /// Whether the run that was here is being replaced and can still come back.
@@ -95,7 +95,7 @@ impl Work {
         Ok(Work {
             out: out.to_owned(),
             store,
-            _lock: lock,
+            lock: Some(lock),
             _tentative: tentative,
             replacing: false,
             route: Mutex::default(),
@@ -235,8 +235,14 @@ impl Work {
         self.replacing = false;
         let folder = self.out.join(WORK);
         let _ = replaced::empty(&folder);
+        self.remove_lock(&folder);
+    }
+
+    /// The lock goes, and the folder with it if nothing else is there. Some disks forget a name only when nobody has its file open.
+    fn remove_lock(&mut self, folder: &Path) {
         let _ = fs::remove_file(folder.join(LOCK));
-        let _ = fs::remove_dir(&folder);
+        drop(self.lock.take());
+        let _ = fs::remove_dir(folder);
     }
 }
 
@@ -252,9 +258,8 @@ impl Drop for Work {
         }
         // A working folder without any work goes too.
         let is_lock = |entry: std::io::Result<fs::DirEntry>| entry.is_ok_and(|entry| entry.file_name() == LOCK);
-        if fs::read_dir(&folder).is_ok_and(|mut entries| entries.all(is_lock)) {
-            let _ = fs::remove_file(folder.join(LOCK));
-            let _ = fs::remove_dir(&folder);
+        if self.lock.is_some() && fs::read_dir(&folder).is_ok_and(|mut entries| entries.all(is_lock)) {
+            self.remove_lock(&folder);
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
+use layerscope_files::Positioned;
 
 use super::{npy, npz, tensors};
 use crate::error::{Error, Result};

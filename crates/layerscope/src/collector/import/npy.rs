@@ -1,7 +1,8 @@
 //! The .npy format (versions 1 to 3): a magic number, a header in Python's notation, then the numbers.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+
+use layerscope_files::Positioned;
 
 use super::arrays::{Described, Dtype, Location};
 

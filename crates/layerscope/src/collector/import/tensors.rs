@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 
+use layerscope_files::Positioned;
 use layerscope_model::checkpoint::Dtype as Stored;
 use layerscope_model::safetensors::{HeaderError, TensorEntry, header};
 

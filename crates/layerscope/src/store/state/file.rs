@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use layerscope_files::Positioned;
 use layerscope_model::checkpoint::Dtype;
 use layerscope_model::safetensors::{self, HeaderError, TensorEntry};
 use layerscope_report::manifest::sha256;
