@@ -16,7 +16,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,14 +31,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="layerscope-memory-") as scratch:
         corpus = write_corpus(Path(scratch) / "corpus.txt", arguments.sentences)
         out = Path(scratch) / "run"
-        command = [arguments.program, "measure", "--model", arguments.model, "--corpus", corpus, "--out", out]
+        command = [arguments.program, "measure", "--model", arguments.model, "--corpus", corpus, "--out", out, "--json"]
         samples, estimate = run([str(part) for part in command])
         manifest = json.loads((out / "manifest.json").read_text())
     peak, documents = manifest["peak_memory_bytes"], manifest["corpus"]["documents"]
-    # Tables are made with less memory, after the measurement. Its first half shows every token once: room for a group is taken when it comes.
-    measured = max(at for at, sample in enumerate(samples) if sample > 0.9 * max(samples)) + 1
-    half, quarter = measured // 2, 3 * measured // 4
-    growth = max(samples[quarter:measured]) / max(samples[half:quarter]) - 1
+    # The first half shows every token once: room for a group is taken when it comes.
+    half, quarter = len(samples) // 2, 3 * len(samples) // 4
+    growth = max(samples[quarter:]) / max(samples[half:quarter]) - 1
     print(f"{documents} sentences: estimate {estimate / 2**20:.1f} MiB, peak {peak / 2**20:.1f} MiB, {1 - peak / estimate:.1%} below; growth {growth:.1%}")
     problems = [
         (peak > estimate, "the peak exceeds the estimate"),
@@ -60,21 +58,17 @@ def write_corpus(path: Path, sentences: int) -> Path:
 
 
 def run(command: list[str]) -> tuple[list[int], int]:
-    """Resident memory every half second from the estimate to the first table, and the estimate itself."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    estimate = None
-    for line in process.stderr:
+    """Resident memory at every event of the measurement, and the estimate. Tables come after it, with memory of their own."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    estimate, samples = None, []
+    for line in process.stdout:
         found = re.search(r"memory estimate ([\d.]+) (\w+)", line)
         if found:
             estimate = int(float(found[1]) * UNITS[found[2]])
-            break
-    samples = []
-    while process.poll() is None:
-        resident = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+        resident = line.startswith('{"event":"measuring"') and re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
         if resident:
             samples.append(int(resident[1]) * 1024)
-        time.sleep(0.5)
-    if process.returncode != 0 or estimate is None or len(samples) < 4:
+    if process.wait() != 0 or estimate is None or len(samples) < 4:
         sys.exit(f"check_memory: `{' '.join(command)}` ended with status {process.returncode}")
     return samples, estimate
 

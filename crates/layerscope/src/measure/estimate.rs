@@ -21,8 +21,10 @@ const BYTES_PER_ROW: usize = 96;
 const BYTES_PER_TABLE_ROW: usize = 420;
 const BYTES_PER_TOKEN_ROW: usize = 360;
 const BYTES_PER_TOKEN_COMPONENT: usize = 200;
-/// A number of the sample while dimensions, partitions and clusters are computed: as stored, as sampled, centred and projected, in f32 and f64.
-const BYTES_PER_SAMPLED_NUMBER: usize = 32;
+/// A number of the sample while dimensions and partitions are computed, beside the number as it is kept: centred, in f32 and in bytes. And what
+/// more it takes while there are clusters.
+const BYTES_PER_SAMPLED_NUMBER: usize = 12;
+const BYTES_PER_CLUSTERED_NUMBER: usize = 12;
 /// A group at a point in the tables of a finished run, a kept state of a chosen token, a component.
 const BYTES_PER_STORED_GROUP: usize = 48;
 const BYTES_PER_STORED_TOKEN: usize = 48;
@@ -46,9 +48,10 @@ const POINTS_AT_ONCE: usize = 4;
 const SLACK: u64 = 10 << 20;
 
 /// What the tables of a point take while they are computed, beside what is read.
-pub fn while_computed(dim: usize, sample: usize, has_covariance: bool) -> usize {
+pub fn while_computed(dim: usize, sample: usize, has_covariance: bool, has_clusters: bool) -> usize {
     let matrices = if has_covariance { MATRICES_AT_THE_END * dim * dim * size_of::<f64>() } else { 0 };
-    matrices + if sample == 0 { 0 } else { sample * dim * BYTES_PER_SAMPLED_NUMBER + NEIGHBOUR_BYTES }
+    let of_number = BYTES_PER_SAMPLED_NUMBER + if has_clusters { BYTES_PER_CLUSTERED_NUMBER } else { 0 };
+    matrices + if sample == 0 { 0 } else { sample * dim * of_number + NEIGHBOUR_BYTES }
 }
 
 /// What the long tables take while they are made and written, with so many groups, kept states of chosen tokens and components of chosen
@@ -81,6 +84,8 @@ pub struct Sizes {
     pub threads: usize,
     /// Rows of the pilot.
     pub pilot: usize,
+    /// Whether the sample is clustered.
+    pub has_clusters: bool,
 }
 
 impl Sizes {
@@ -152,7 +157,7 @@ impl Estimate {
         let pilot = if own.is_some() { 0 } else { sizes.pilot * dim * size_of::<f32>() };
         // Kept states as read, and sorted into the sample and the chosen tokens.
         let kept = (sizes.sample + sizes.tokens) * dim * size_of::<f32>();
-        let computed = while_computed(dim, sizes.sample, sketches.contains(SketchKind::Covariance));
+        let computed = while_computed(dim, sizes.sample, sketches.contains(SketchKind::Covariance), sizes.has_clusters);
         let share = |segment: &super::route::Segment| Share {
             weights: leg_memory(device, &model.spec, &model.plan, segment.leg).host as u64,
             points: segment.points.len(),

@@ -221,8 +221,8 @@ impl<'a> Journey<'a> {
         let state = PointShape { dim, previous: (shapes.len() > 1).then_some(dim), ..shapes[0] };
         let (sample, threads) = (kept.classes[0].len(), device.workers(plan.threads));
         let (tokens, largest_batch) = (kept.len() - sample, batches.largest_from(self.work.reached()));
-        let sizes =
-            Sizes { state, sample, tokens, single_groups, points: shapes.len(), largest_batch, threads, pilot: pilot.tokens() as usize };
+        let (pilot, has_clusters) = (pilot.tokens() as usize, !plan.clusters.is_empty());
+        let sizes = Sizes { state, sample, tokens, single_groups, points: shapes.len(), largest_batch, threads, pilot, has_clusters };
         Estimate::new(device, model, way, &sizes, system::resident().unwrap_or(0).saturating_sub(early))
     }
 

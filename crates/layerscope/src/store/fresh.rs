@@ -88,7 +88,7 @@ impl PointSource for FreshRun {
             LegStates::InMemory(states) => {
                 let dim = self.facts.width_of(point);
                 let has_covariance = states.iter().any(|(_, state)| state.sketches.kinds().contains(SketchKind::Covariance));
-                while_computed(dim, self.kept.sample_len(), has_covariance) as u64
+                while_computed(dim, self.kept.sample_len(), has_covariance, !self.facts.clusters.is_empty()) as u64
             }
             LegStates::OnDisk(files) => {
                 self.file(files, point).map_or(0, |(file, _)| memory_for_tables(file, point, &self.facts, &self.kept))

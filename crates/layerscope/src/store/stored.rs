@@ -244,7 +244,7 @@ pub fn memory_for_tables(file: &StateFile, point: &PointFacts, facts: &Facts, ke
     let (at, dim) = (point.at.stored(), facts.width_of(point));
     let state = point_bytes(file, &at, (facts.groups.len(), dim));
     let has_covariance = SketchKind::Covariance.row().is_some_and(|row| file.bytes(&format!("{at}.{}", row.prefix)) > 0);
-    let computed = while_computed(dim, kept.sample_len(), has_covariance);
+    let computed = while_computed(dim, kept.sample_len(), has_covariance, !facts.clusters.is_empty());
     (2 * state + kept.bytes(dim) + computed) as u64
 }
 

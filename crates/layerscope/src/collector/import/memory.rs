@@ -76,7 +76,7 @@ impl Room {
         let shape = PointShape { groups: self.groups.len().max(1), dim, previous: Some(dim), kept, chosen, sketches };
         // What is collected at every point, one of them once more as it is written, rows as they are read, and what tables take.
         let spectrum = if sketches.contains(SketchKind::Covariance) { SPECTRUM_MATRICES * dim * dim * size_of::<f64>() } else { 0 };
-        let computed = while_computed(dim, sample, sketches.contains(SketchKind::Pairs)).max(spectrum);
+        let computed = while_computed(dim, sample, sketches.contains(SketchKind::Pairs), true).max(spectrum);
         let piece = rows.min(ROWS).saturating_mul(points.len()).saturating_mul(dim).saturating_mul(4 * size_of::<f32>());
         let needed = (self.points.len() + 2).saturating_mul(shape.bytes()).saturating_add(piece).saturating_add(computed);
         match self.limit.is_none_or(|limit| (needed as u64).saturating_add(self.before) <= limit) {
